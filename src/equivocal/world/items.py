@@ -19,7 +19,8 @@ plausible ones. Other sentences, or another critical word, can be measured with 
 `move_critical_word` returns the same items with another critical word.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -108,16 +109,17 @@ def load_items(
     """
     required, rows = (*COLUMNS, *needs), dict[tuple[str, str], Item]()
     for number, texts in read_cells(path, required, MAX_BYTES):
-        cells, where = {k: v.strip() for k, v in texts.items()}, f"{path}, row {number}"
-        if empty := [name for name in required if not cells[name]]:
-            raise UserError(f"{where}: {empty[0]} is empty; fill in the cell.")
-        _check_names(cells, conditions, where)
-        item = _parse_item(cells, world, where)
-        if (item.condition, item.name) in rows:
-            raise UserError(
-                f"{where}: item {item.name!r} appears twice in condition {item.condition!r}; give "
-                "each item once per condition."
-            )
+        cells = {column: text.strip() for column, text in texts.items()}
+        with _locate_mistakes(f"{path}, row {number}"):
+            if empty := [name for name in required if not cells[name]]:
+                raise UserError(f"{empty[0]} is empty; fill in the cell.")
+            _check_names(cells, conditions)
+            item = _parse_item(cells, world)
+            if (item.condition, item.name) in rows:
+                raise UserError(
+                    f"item {item.name!r} appears twice in condition {item.condition!r}; give each "
+                    "item once per condition."
+                )
         rows[item.condition, item.name] = item
     found = conditions or dict.fromkeys(condition for condition, _ in rows)
     items = Items(tuple(found), tuple(dict.fromkeys(name for _, name in rows)), rows)
@@ -126,69 +128,69 @@ def load_items(
     return items
 
 
-def _check_names(cells: dict[str, str], conditions: Collection[str] | None, where: str) -> None:
+@contextmanager
+def _locate_mistakes(where: str) -> Iterator[None]:
+    """Put the place of a mistake in front of its message."""
+    try:
+        yield
+    except UserError as error:
+        raise UserError(f"{where}: {error}") from None
+
+
+def _check_names(cells: dict[str, str], conditions: Collection[str] | None) -> None:
     """Check the condition and the item, which become part of the file names of figures."""
     if conditions:
-        check_known(cells["condition"], conditions, "condition", f"{where}: ")
+        check_known(cells["condition"], conditions, "condition")
     for name in ("item",) if conditions else ("condition", "item"):
         if not is_plain_name(cells[name]):
             raise UserError(
-                f"{where}: {name} {cells[name]!r:.80} has a slash, a colon or a control character, "
-                "or more than 100 letters; rename it."
+                f"{name} {cells[name]!r:.80} has a slash, a colon or a control character, or more "
+                "than 100 letters; rename it."
             )
 
 
-def _parse_item(cells: dict[str, str], world: World, where: str) -> Item:
+def _parse_item(cells: dict[str, str], world: World) -> Item:
     """Parse the sentence of a row, with its critical word and its units."""
-    try:
-        utterance = world.parse(cells["sentence"])
-    except UserError as error:
-        raise UserError(f"{where}: {error}") from None
+    utterance = world.parse(cells["sentence"])
     if len(utterance) > MOST_WORDS:
-        raise UserError(f"{where}: a sentence has at most {MOST_WORDS} words; shorten it.")
-    tracked, rivals = (
-        _parse_units(cells.get(column, ""), world, f"{where}: {column}")
-        for column in ("tracked_units", "rival_units")
-    )
+        raise UserError(f"a sentence has at most {MOST_WORDS} words; shorten it.")
+    columns = ("tracked_units", "rival_units")
+    tracked, rivals = (_parse_units(cells, column, world) for column in columns)
     if rivals and rivals.keys() != tracked.keys():
         raise UserError(
-            f"{where}: rival_units asks {join_names(rivals)} and tracked_units "
-            f"{join_names(tracked)}; give both for the same probes."
+            f"rival_units asks {join_names(rivals)} and tracked_units {join_names(tracked)}; give "
+            "both for the same probes."
         )
-    critical = _find_critical(cells.get("critical_word", ""), utterance, world, where)
+    critical = _find_critical(cells.get("critical_word", ""), utterance, world)
     return Item(cells["condition"], cells["item"], utterance, critical, tracked, rivals)
 
 
-def _find_critical(text: str, utterance: Utterance, world: World, where: str) -> int:
+def _find_critical(text: str, utterance: Utterance, world: World) -> int:
     """Return the last position of the critical word in any inflection; by default the last word."""
     if not text:
         return len(utterance)
-    try:
+    with _locate_mistakes("critical_word"):
         wanted = world.parse(text).constituents[-1].word
-    except UserError as error:
-        raise UserError(f"{where}: critical_word: {error}") from None
     places = [place for place, part in enumerate(utterance, start=1) if part.word == wanted]
     if not places:
         raise UserError(
-            f"{where}: critical_word {text!r:.80} is not in the sentence; give one of its words: "
+            f"critical_word {text!r:.80} is not in the sentence; give one of its words: "
             f"{join_names(utterance.words)}."
         )
     return places[-1]
 
 
-def _parse_units(text: str, world: World, where: str) -> dict[str, str]:
-    """Parse `probe=unit; probe=unit`."""
+def _parse_units(cells: dict[str, str], column: str, world: World) -> dict[str, str]:
+    """Parse a cell such as `probe=unit; probe=unit`; a missing column has no units."""
     units = {}
-    for pair in filter(None, (part.strip() for part in text.split(";"))):
-        probe, sign, unit = (part.strip() for part in pair.partition("="))
-        if not sign:
-            raise UserError(f"{where}: write probe=unit; probe=unit, not {pair!r:.80}.")
-        try:
-            world.find_probe_units(probe)
-        except UserError as error:
-            raise UserError(f"{where}: {error}") from None
-        check_known(unit, world.units, "unit", f"{where}: ")
-        units[probe] = unit
+    with _locate_mistakes(column):
+        for pair in filter(None, (part.strip() for part in cells.get(column, "").split(";"))):
+            probe, sign, unit = (part.strip() for part in pair.partition("="))
+            if not sign:
+                raise UserError(f"write probe=unit; probe=unit, not {pair!r:.80}.")
+            world.find_probe_units(probe)  # refuses an unknown probe
+            check_known(unit, world.units, "unit")
+            units[probe] = unit
     return units
 
 
