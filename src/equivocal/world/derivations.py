@@ -5,16 +5,17 @@ mentioned and others not. Both `enumerate_derivations` and `draw_derivations` ap
 to whole columns at a time.
 """
 
-from collections import Counter
+from collections import Counter, defaultdict
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from equivocal.world.errors import Problem, WorldError
-from equivocal.world.grammar import NO_FILLER, Action, Choice, Construction, Disturbance, Grammar
+from equivocal.world.grammar import NO_FILLER, Action, Choice, Disturbance, Grammar
 
 Columns = NDArray[np.int32]
+Struck = list[tuple[Disturbance, NDArray[np.intp]]]  # disturbances, and the rows they may affect
 ROUND_OFF = 1e-12
 
 
@@ -69,50 +70,41 @@ def enumerate_derivations(grammar: Grammar) -> Derivations:
 
 def _enumerate_noise(meant: Derivations, grammar: Grammar) -> Derivations:
     """Split each row by what is heard: the sentence undisturbed, or affected by one noise."""
-    parts, found = [], [find_struck(meant, each) for each in grammar.disturbances]
-    left = _compute_undisturbed(meant, found, grammar)
-    for rows, disturbance in zip(found, grammar.disturbances, strict=True):
-        struck = meant.take(rows)
+    parts, (struck, left) = [], _find_struck(meant, grammar)
+    for disturbance, rows in struck:
+        part = meant.take(rows)
         heard = np.full(len(rows), disturbance.heard, dtype=np.int32)
-        weight = struck.weight * disturbance.probability
-        parts.append(replace(struck, construction=heard, weight=weight))
+        weight = part.weight * disturbance.probability
+        parts.append(replace(part, construction=heard, weight=weight))
     undisturbed = np.flatnonzero(left > ROUND_OFF)  # noise may affect every sentence
     return _concatenate([meant.reweight(meant.weight * left).take(undisturbed), *parts])
 
 
-def find_struck(meant: Derivations, disturbance: Disturbance) -> NDArray[np.intp]:
-    """Find the rows that a disturbance may affect."""
-    strikes = meant.construction == disturbance.meant
-    for role, words in disturbance.needs:
-        strikes &= meant.said[:, role] & words[meant.fillers[:, role]]
-    return np.flatnonzero(strikes)
-
-
-def _compute_undisturbed(
-    meant: Derivations, struck: list[NDArray[np.intp]], grammar: Grammar
-) -> NDArray[np.float64]:
-    """Compute the probability that each row is heard as it was meant."""
-    left = np.ones(len(meant))
-    for rows, disturbance in zip(struck, grammar.disturbances, strict=True):
+def _find_struck(meant: Derivations, grammar: Grammar) -> tuple[Struck, NDArray[np.float64]]:
+    """Find the rows that each disturbance may affect, and P(heard as it was meant) of every row."""
+    struck, left = [], np.ones(len(meant))
+    for disturbance in grammar.disturbances:
+        strikes = meant.construction == disturbance.meant
+        for role, words in disturbance.needs:
+            strikes &= meant.said[:, role] & words[meant.fillers[:, role]]
+        rows = np.flatnonzero(strikes)
         left[rows] -= disturbance.probability
+        struck.append((disturbance, rows))
     if left.min(initial=1) < -ROUND_OFF:
-        worst = int(left.argmin())
-        chances: dict[str, float] = {}
-        for rows, disturbance in zip(struck, grammar.disturbances, strict=True):
-            if worst in rows:
-                name = grammar.constructions[disturbance.heard].noise
-                chances[name] = chances.get(name, 0) + disturbance.probability
-        raise _explain_noise(grammar.constructions[meant.construction[worst]], chances, grammar)
-    return left
+        raise _explain_noise(meant, int(left.argmin()), struck, grammar)
+    return struck, left
 
 
-def _explain_noise(
-    construction: Construction, chances: dict[str, float], grammar: Grammar
-) -> WorldError:
-    """Explain that the probabilities of all noise that may affect a sentence sum to above one."""
+def _explain_noise(meant: Derivations, row: int, struck: Struck, grammar: Grammar) -> WorldError:
+    """Explain that the probabilities of all noise that may affect a row sum to above one."""
+    chances = defaultdict[str, float](float)
+    for disturbance, rows in struck:
+        if row in rows:
+            chances[grammar.constructions[disturbance.heard].noise] += disturbance.probability
     each = ", ".join(f"{name} {chance:.6g}" for name, chance in chances.items())
+    construction = grammar.constructions[meant.construction[row]].name
     message = (
-        f"what may affect a sentence of construction {construction.name!r} sums to "
+        f"what may affect a sentence of construction {construction!r} sums to "
         f"{sum(chances.values()):.6g} ({each}), and at most 1 is possible; lower a probability, or "
         "limit a noise by constructions, roles or words."
     )
@@ -121,10 +113,9 @@ def _explain_noise(
 
 def _draw_noise(meant: Derivations, uniform: NDArray[np.float64], grammar: Grammar) -> Derivations:
     """Draw what is heard of each row, by one uniform number for each."""
-    struck = [find_struck(meant, each) for each in grammar.disturbances]
-    edge = _compute_undisturbed(meant, struck, grammar)  # below it, a row stays as it was meant
+    struck, edge = _find_struck(meant, grammar)  # below the edge, a row stays as it was meant
     heard = meant.construction.copy()
-    for rows, disturbance in zip(struck, grammar.disturbances, strict=True):
+    for disturbance, rows in struck:
         heard[rows[uniform[rows] >= edge[rows]]] = disturbance.heard  # the last edge passed counts
         edge[rows] += disturbance.probability
     return replace(meant, construction=heard)
