@@ -157,25 +157,24 @@ def _check_value(name: str, value: Any) -> Any:
     """Check a value and convert it to the field's type: `learning_rate = 1` becomes 1.0."""
     example = _FAST[name]
     if isinstance(example, bool):
-        if not isinstance(value, bool):
-            raise UserError(f"{name} must be true or false, got {value!r:.60}.")
-        return value
-    if isinstance(example, str):
-        if value not in (choices := get_args(get_type_hints(TrainingSettings)[name])):
-            raise UserError(f"{name} must be one of {join_names(choices)}, got {value!r:.60}.")
-        return value
-    return _check_number(name, value, example)
-
-
-def _check_number(name: str, value: Any, example: int | float) -> int | float:
-    kind: type[int] | type[float] = int if isinstance(example, int) else float
-    fits = isinstance(value, int if kind is int else int | float) and not isinstance(value, bool)
+        rule, fits = "true or false", isinstance(value, bool)
+    elif isinstance(example, str):
+        choices = get_args(get_type_hints(TrainingSettings)[name])
+        rule, fits = f"one of {join_names(choices)}", value in choices
+    else:
+        whole = isinstance(example, int)
+        rule = f"a {'whole ' * whole}number such as {example}"
+        fits = isinstance(value, int if whole else int | float) and not isinstance(value, bool)
     if not fits:
-        what = "a whole number" if kind is int else "a number"
-        raise UserError(f"{name} must be {what} such as {example}, got {value!r:.60}.")
+        raise UserError(f"{name} must be {rule}, got {value!r:.60}.")
+    if name in LIMITS:
+        _check_range(name, value)
+    return type(example)(value)
+
+
+def _check_range(name: str, value: int | float) -> None:
     low, high = LIMITS[name]
     if not low <= value <= high or (name in OPEN and value in (low, high)):  # or NaN
         rule = f"from {low:,} to {high:,}" + ", these two excluded" * (name in OPEN)
         given = value if abs(value) < LARGEST else "a value outside"
         raise UserError(f"{name} must be {rule}, got {given}.")
-    return kind(value)
