@@ -167,7 +167,7 @@ def draw_rows(
 
 
 class Batch(NamedTuple):
-    """The sentences of a step and what is asked; in a pass every array has an axis over steps."""
+    """The sentences of a step and their questions; in a pass, arrays have an axis over steps."""
 
     tokens: Int[Array, "*steps sentences words 2"]  # -1: no token
     place: Int[Array, "*steps questions"]  # sentence · words + position of the prefix
@@ -213,7 +213,7 @@ class BatchPlan:
         return -(-len(self.sentences) // self.size)
 
     def _list_questions(self, corpus: Corpus) -> None:
-        """List what is asked about each row: position, node, probe, and the answer's two probes."""
+        """List the questions about each row: position, node, probe, and the answer's two probes."""
         rows = corpus.derivations
         pattern, has = number_fillers(rows, corpus.world.grammar), rows.fillers != NO_FILLER
         num_roles = has.shape[1]

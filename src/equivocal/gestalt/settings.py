@@ -46,7 +46,7 @@ class TrainingSettings:
     epochs: int  # passes over the corpus, at most
     patience: int  # epochs without a better held-out loss before a network stops; 0: never stop
     batch: int  # sentences in a step; 0: draw questions from the whole corpus instead
-    steps: int  # if batch is 0: optimiser steps in an epoch, whatever the size of the corpus
+    steps: int  # if batch is 0: optimiser steps in an epoch, for a corpus of any size
     questions: int  # if batch is 0: questions drawn for a step
     loss: Literal["sum", "mean", "total"]  # see `equivocal.gestalt.training`
     optimiser: Literal["adam", "sgd"]

@@ -96,7 +96,7 @@ def _draw_dropout(
 
 
 @partial(jax.jit, static_argnames=("settings", "num_tokens", "num_units"))
-def _start(
+def _start_group(
     indices: Int[Array, " networks"],
     weight_decay: Float[Array, " networks"],
     settings: TrainingSettings,
@@ -177,7 +177,7 @@ def fit(
     decays = np.repeat(np.asarray(strengths, dtype=np.float32), settings.networks)
     indices = np.tile(np.arange(settings.networks), len(strengths))
     groups = [
-        _start(jnp.asarray(indices[part]), jnp.asarray(decays[part]), program, *sizes, start)
+        _start_group(jnp.asarray(indices[part]), jnp.asarray(decays[part]), program, *sizes, start)
         for part in np.array_split(np.arange(len(indices)), _count_groups(len(indices)))
     ]
     groups, reports = _run_epochs(groups, steps, data, program, dropout, on_epoch)

@@ -131,7 +131,7 @@ class Store:
         str or None
             None where the result has no record, so it is not finished.
         """
-        record = self._read(name)
+        record = self._read_record(name)
         return None if record is None else record["key"]
 
     def find(self, name: str, key: str | None = None, *, warn: bool = True) -> list[Path] | None:
@@ -152,7 +152,7 @@ class Store:
         list of Path or None
             None where the result is missing, has another key, or is damaged.
         """
-        record = self._read(name)
+        record = self._read_record(name)
         if record is None or key not in (None, record["key"]):
             return None
         damaged = self._find_mismatches(record)
@@ -174,7 +174,7 @@ class Store:
         list of Path
             Their paths, whether they exist or not.
         """
-        records = (record for name in names if (record := self._read(name)) is not None)
+        records = (record for name in names if (record := self._read_record(name)) is not None)
         return [path for record in records for path in self._find_mismatches(record)]
 
     def record(self, name: str, key: str, files: Iterable[Path]) -> None:
@@ -211,7 +211,7 @@ class Store:
         """
         if self._shared and self.find(name, key, warn=False) is not None:
             return False
-        with self._hold():
+        with self._lock_if_shared():
             if self.find(name, key) is not None:
                 return False
             self.record(name, key, list(work()))
@@ -247,10 +247,10 @@ class Store:
         object
             What `load` or `make` returned.
         """
-        if self._shared and (found := self._load(name, key, load, warn=False)) is not None:
+        if self._shared and (found := self._load_result(name, key, load, warn=False)) is not None:
             return found
-        with self._hold():
-            if (found := self._load(name, key, load, warn=True)) is not None:
+        with self._lock_if_shared():
+            if (found := self._load_result(name, key, load, warn=True)) is not None:
                 return found
             made, path = make(), self.folder / f"{name}{suffix}"
             with write_atomically(path) as temporary:
@@ -258,7 +258,7 @@ class Store:
             self.record(name, key, [path])
         return made
 
-    def _load(
+    def _load_result(
         self, name: str, key: str, load: Callable[[Path], Result], *, warn: bool
     ) -> Result | None:
         """Load a finished result, or return None where it must be made."""
@@ -272,7 +272,7 @@ class Store:
                 warnings.warn(f"{str(error).rstrip('.')}; recomputing it.", stacklevel=4)
             return None
 
-    def _hold(self) -> AbstractContextManager[None]:
+    def _lock_if_shared(self) -> AbstractContextManager[None]:
         """Lock the folder if it is shared, waiting for other processes."""
         if not self._shared:
             return nullcontext()
@@ -283,7 +283,7 @@ class Store:
     def _locate_record(self, name: str) -> Path:
         return self.folder / RECORDS / f"{name}.json"
 
-    def _read(self, name: str) -> dict[str, Any] | None:
+    def _read_record(self, name: str) -> dict[str, Any] | None:
         """Read a record, which is not trusted: the files it names must lie in this folder."""
         path = self._locate_record(name)
         if not path.exists() and name not in self._older:

@@ -62,7 +62,7 @@ def find_problems(file: WorldFile, unused: Iterable[str] = ()) -> list[Problem]:
         _check_groups(file, names),
         _check_actions(file, names),
         _check_constructions(file, names),
-        _check_shares(file),
+        _check_shares(file, names),
         find_noise_problems(file, names),
         _check_inserted(file, names),
         (
@@ -316,7 +316,7 @@ def _check_constructions(file: WorldFile, names: Names) -> Iterator[Problem]:
             yield Problem(place, f"`adds` gives {feature!r}, which some word has anyway; {rule}.")
 
 
-def _check_shares(file: WorldFile) -> Iterator[Problem]:
+def _check_shares(file: WorldFile, names: Names) -> Iterator[Problem]:
     """Check that probabilities of an action's constructions sum to 1, and no sentence is empty."""
     for name, action in file.actions.items():
         fitting = [s for s in file.constructions if s.actions is None or name in s.actions]
@@ -330,21 +330,16 @@ def _check_shares(file: WorldFile) -> Iterator[Problem]:
             what = f"the probabilities of its constructions sum to {total:.6g}, not 1"
             ways_out = "change them, or leave `probability` out of one to take the rest"
             yield Problem(place, f"{what}; {ways_out}.")
-        certain = [role for role, rules in action.roles.items() if not _can_be_absent(file, rules)]
+        certain = [
+            role
+            for role, rules in action.roles.items()
+            if not any(ABSENT in names.find_fillers(rule.then) for rule in rules)
+        ]
         for spec in fitting:
             always = (role for role in spec.order if spec.mentioned.get(role, 1) == 1)
             if {"action", *certain}.isdisjoint(always):
                 message = f"a sentence about action {name!r} may be empty; say the action, always."
                 yield Problem(f"[[constructions]] {spec.name}", message)
-
-
-def _can_be_absent(file: WorldFile, rules: Iterable[Rule]) -> bool:
-    """Return whether some rule of a role leaves it out."""
-    fillers = ([r.then] if isinstance(r.then, str) else r.then for r in rules)
-    return any(
-        ABSENT in [*then, *chain(*(file.distributions.get(n, ()) for n in then))]
-        for then in fillers
-    )
 
 
 def find_unused_parts(

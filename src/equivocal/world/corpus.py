@@ -1,4 +1,4 @@
-"""A corpus, which is sentences with the events behind them, and exact beliefs computed from it.
+"""A corpus, which is sentences with the events they describe, and exact beliefs computed from it.
 
 Beliefs are conditional on the words so far. They are about the output units of the answer to a
 probe, or about whole events. `World.true_beliefs` and `World.literal_beliefs` are beliefs about
@@ -37,7 +37,7 @@ __all__ = ["compute_meaning_beliefs"]
 
 @dataclass(frozen=True, eq=False)  # arrays have no truth value to compare by
 class Corpus:
-    """Sentences of one world with the events behind them, one per row.
+    """Sentences of one world with the events they describe, one per row.
 
     A row stands for `weight` sentences; in `World.all_derivations` the weight is a probability.
     """

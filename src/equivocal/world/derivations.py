@@ -21,7 +21,7 @@ ROUND_OFF = 1e-12
 
 @dataclass(frozen=True, eq=False)
 class Derivations:
-    """Rows of (event, construction, what is said); `weight` is a probability or a count."""
+    """Rows of (event, construction, roles that are said); `weight` is a probability or a count."""
 
     fillers: Columns  # (rows, roles): word number or NO_FILLER
     construction: NDArray[np.int32]  # (rows,)
@@ -112,7 +112,7 @@ def _explain_noise(meant: Derivations, row: int, struck: Struck, grammar: Gramma
 
 
 def _draw_noise(meant: Derivations, uniform: NDArray[np.float64], grammar: Grammar) -> Derivations:
-    """Draw what is heard of each row, by one uniform number for each."""
+    """Draw the construction in which each row is heard, by one uniform number per row."""
     struck, edge = _find_struck(meant, grammar)  # below the edge, a row stays as it was meant
     heard = meant.construction.copy()
     for disturbance, rows in struck:

@@ -24,9 +24,9 @@ class WorldError(UserError):
     def __init__(self, source: str, problems: Sequence[Problem]) -> None:
         self.source = source
         self.problems = tuple(problems)
-        super().__init__("\n".join(f"{self._place(p)}: {p.message}" for p in self.problems))
+        super().__init__("\n".join(f"{self._locate(p)}: {p.message}" for p in self.problems))
 
-    def _place(self, problem: Problem) -> str:
+    def _locate(self, problem: Problem) -> str:
         return f"{self.source} {problem.table}" if problem.table else self.source
 
 

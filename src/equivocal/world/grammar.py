@@ -161,7 +161,7 @@ class Choice:
 
 @dataclass(frozen=True)
 class Action:
-    """The events of one action and the constructions they are told in."""
+    """The events of one action and the constructions that express them."""
 
     name: str
     word: int
@@ -289,8 +289,8 @@ class _Builder:
 
     def _encode(self, names: Iterable[str]) -> NDArray[np.int32]:
         """Return the numbers of all words that names stand for, each once."""
-        words = [w for n in names for w in ([n] if n == ABSENT else self.names.expand(n))]
-        numbers = [NO_FILLER if w == ABSENT else self.token[w] for w in dict.fromkeys(words)]
+        words = dict.fromkeys(word for name in names for word in self.names.expand(name))
+        numbers = [NO_FILLER if word == ABSENT else self.token[word] for word in words]
         return np.array(numbers, dtype=np.int32)
 
     def _build_construction(self, spec: ConstructionSpec) -> Construction:
@@ -315,7 +315,7 @@ class _Builder:
         return Construction(spec.name, order, mentioned, markers, by_filler, adds, spec.form)
 
     def _compute_shares(self, action: str) -> NDArray[np.float64]:
-        """Compute each construction's probability; those without a number share what is left."""
+        """Compute each construction's probability; those without one share the remainder."""
         specs = self.file.constructions
         fits = [spec.actions is None or action in spec.actions for spec in specs]
         given = np.array([spec.probability or 0.0 for spec in specs]) * fits

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 _VALUES = re.compile(r":[^:=/\\]+=[^:]*\Z")  # at the end of a name
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 _DATA = resources.files("equivocal.world") / "data"
-_EXAMPLE = "example"  # the text behind `equivocal world new`, not a world to study
+_EXAMPLE = "example"  # written by `equivocal world new`; not a world to study
 HIDDEN = ("roles", "then")  # fields of the schema that are not written in the file
 TOML_HINTS = {  # part of the parser's message: hint
     "overwrite": "; a name may stand only once in a table",

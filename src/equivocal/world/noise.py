@@ -8,7 +8,7 @@ meant:
 
     P(meant | heard) ∝ P(meant) P(heard | meant)                                           (1)
 
-At most one noise affects a sentence, so the probabilities of all that may are added, and with the
+At most one noise affects a sentence, so the probabilities of those that may are added, and with the
 remaining probability it is heard as it was meant. (1) is the noisy-channel comprehender of Levy
 (2008, EMNLP, 234–243) and of Gibson, Bergen & Piantadosi (2013, PNAS 110, 8051–8056).
 
@@ -145,7 +145,7 @@ class _Changer:
                 yield self._replace_marker(half, second, *reversed(tokens))
 
     def delete(self) -> Iterator[Change]:
-        """Delete words of roles and function words, all that are named at once."""
+        """Delete words of roles and function words: all named ones together."""
         names = self.spec.delete or ()
         for roles in product(*(self._find_places(name) for name in names)):
             change = self.unchanged
@@ -188,7 +188,7 @@ class _Changer:
         return Change(heard, 1.0, (*change.needs, (role, marked & self.words)))
 
     def insert_markers(self) -> Iterator[Change]:
-        """Insert function words where there are none, all that are named at once."""
+        """Insert function words where there are none: all named ones together."""
         change = self.unchanged
         for name, marker in (self.spec.insert_markers or {}).items():
             if self.role[name] not in self.construction.order:

@@ -2,7 +2,7 @@
 
 A constituent switches on one or two input tokens: a word and, where the construction has one, its
 marker (`during` + `dinner`). Equal prefixes are one node of the tree, however many sentences share
-it, so whatever is computed per prefix is computed once.
+it, so that computations per prefix are done once.
 
 After every constituent, each role the event has is asked twice: once with the role as probe, once
 with its filler. The answer is always role + filler. Many sentences share a prefix, so a (node,
@@ -38,9 +38,9 @@ def list_constituents(derivations: Derivations, grammar: Grammar) -> NDArray[np.
     tokens = np.full((len(derivations), longest, 2), NO_FILLER, dtype=np.int32)
     length = np.zeros(len(derivations), dtype=np.intp)
     for number, construction in enumerate(grammar.constructions):
-        told_so = derivations.construction == number
+        in_construction = derivations.construction == number
         for role in construction.order:
-            rows = np.flatnonzero(told_so & derivations.said[:, role])
+            rows = np.flatnonzero(in_construction & derivations.said[:, role])
             fillers = derivations.fillers[rows, role]
             heard = [(fillers, construction.find_markers(role, fillers))]
             if construction.inserted is not None and construction.inserted[0] == role:
@@ -83,13 +83,13 @@ class PrefixTree:
         """
         node = NO_NODE
         for word, marker in np.asarray(constituents).tolist():
-            node = self._following.get((node, word, marker), NO_NODE)
+            node = self._next_nodes.get((node, word, marker), NO_NODE)
             if node == NO_NODE:
                 break
         return node
 
     @cached_property
-    def _following(self) -> dict[tuple[int, int, int], int]:
+    def _next_nodes(self) -> dict[tuple[int, int, int], int]:
         """The node that follows a node and a constituent, a word and a marker."""
         heard = zip(self.parent.tolist(), self.tokens.tolist(), strict=True)
         return {(parent, word, marker): node for node, (parent, (word, marker)) in enumerate(heard)}

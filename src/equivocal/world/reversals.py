@@ -83,7 +83,7 @@ def find_role_reversals(world: World, *, ambiguous: bool = True) -> tuple[RoleRe
         Where the world lacks a role, is too large to enumerate, or has no such sentence.
     """
     require_roles(world, ("agent", "patient"), "reversals exchange agent and patient")
-    require_exact(world, "what is true of its reversals is not known")
+    require_exact(world, "exact beliefs about its reversals are not known")
     told = _find_congruent(world)
     reversed_texts = spell_reversed(world, told)
     found: dict[tuple[tuple[str, ...], ...], RoleReversal] = {}
@@ -211,7 +211,7 @@ def find_plausibility_items(world: World) -> tuple[PlausibilityItem, ...]:
         Where the world lacks the roles, is too large, or never names an agent and a patient.
     """
     require_roles(world, ROLES, "items have an agent and a patient")
-    require_exact(world, "what is plausible in it is not known")
+    require_exact(world, "the plausibility of its sentences is not known")
     columns = [world.roles.index(role) for role in ROLES]
     told = world.literal_derivations.derivations
     rows = _find_named(world, told)

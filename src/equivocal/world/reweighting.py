@@ -60,7 +60,7 @@ class Reweighting:
         for name, value in self.world.parameters.items():
             spec = self._specs[name]
             end = spec.least if value - spec.least > spec.most - value else spec.most
-            if self._read({name: (value + end) / 2}).noise != before:
+            if self._validate({name: (value + end) / 2}).noise != before:
                 found.append(name)
         return tuple(found)
 
@@ -82,7 +82,7 @@ class Reweighting:
         UserError
             Where other sentences are possible with these values, or a value is out of range.
         """
-        file, world = self._read(parameters), self.world
+        file, world = self._validate(parameters), self.world
         grammar = build_grammar(file, world.lexicon, world.source)
         rows = enumerate_derivations(add_noise(grammar, file))
         base = self.world.all_derivations.derivations
@@ -93,7 +93,7 @@ class Reweighting:
             )
         return rows.weight
 
-    def _read(self, parameters: Mapping[str, float]) -> WorldFile:
+    def _validate(self, parameters: Mapping[str, float]) -> WorldFile:
         given = self._move_inside(parameters)
         return validate_world(self._tables, self.world.source, given)[0]
 

@@ -315,7 +315,7 @@ class ParameterSpec(_Strict):
 
 
 class VerbForms(_Strict):
-    """Irregular spellings of a verb; whatever is missing is formed by rule."""
+    """Irregular spellings of a verb; missing forms are made by rule."""
 
     third: str | None = None
     past: str | None = None

@@ -189,7 +189,7 @@ _PASSIVE = frozenset(split_words("am are be been being by is was were"))
 class Constituent:
     """The input of the model at one step: a word, perhaps with a marker."""
 
-    text: str  # as it was typed, less articles
+    text: str  # as typed, without articles
     word: str
     marker: str | None = None
 
@@ -246,7 +246,7 @@ class Spellings:
 
     words: dict[str, str]  # spelling: word
     markers: dict[str, list[str]]  # spelling: markers written so
-    usual_words: dict[str, set[str]]  # marker: words that constructions put behind it
+    usual_words: dict[str, set[str]]  # marker: words that follow it in some construction
     longest: int  # phrase, in words
 
 
@@ -254,7 +254,7 @@ class Parser:
     """Parses text of one world; `spellings` is all that another parser needs."""
 
     def __init__(self, file: WorldFile, usual_words: dict[str, set[str]], source: str) -> None:
-        """`usual_words`: marker → words that the world's constructions put behind it."""
+        """`usual_words`: marker → words that follow it in some construction of the world."""
         self._source = source
         words, markers = collect_spellings(file), dict[str, list[str]]()
         for marker, spellings in file.markers.items():

@@ -100,7 +100,7 @@ class World:
         ----------
         name_or_path : str or Path
             A name, such as "paper" or "sg2018", or the path of a world file. Values of parameters
-            may stand behind it: "slips:rare=0.02,slip=0.01".
+            may follow it: "slips:rare=0.02,slip=0.01".
         **parameters : float or str
             Values for the parameters that the world declares, as numbers or as text such as
             "1/50"; the others keep their defaults.
@@ -281,7 +281,7 @@ class World:
         Returns
         -------
         Corpus
-            The sentences with the events behind them.
+            The sentences with the events they describe.
 
         Raises
         ------
