@@ -1,16 +1,16 @@
-"""The one kind of error that the caller can fix, and the phrases such errors are built from.
+"""`UserError`, for mistakes that the caller can correct, and functions that word its messages.
 
-Anything raised as `UserError` is shown by the command line as a single sentence with exit code 2.
-Every other exception is a fault of ours and keeps its traceback.
+The command line shows a `UserError` as a single sentence and exits with code 2. Any other exception
+is a bug and keeps its traceback.
 
-`import_name` imports public names when they are first used, and says what to install where that is
-missing. A package that offers such names has a dictionary from each name to its module, imports
-them for type checkers alone, and defines
+`import_name` imports a public name when it is first used and, if a dependency is missing, says what
+to install. A package with such names has a dictionary from each name to its module, imports the
+names for type checkers only, and defines
 
     def __getattr__(name):
         return import_name(__name__, _HOME, name)
 
-Reports and summaries use the same phrases, and write numbers by `format_number`.
+Reports and summaries use the same functions, and format their numbers by `format_number`.
 """
 
 import difflib
@@ -40,11 +40,11 @@ __all__ = [
     "validate",
 ]
 
-MOST_KNOWN = 20_000  # to look through these takes a fifth of a second
-MOST_LETTERS = 200
-NOTHING = "–"  # in place of a number that there is not
+MOST_KNOWN = 20_000  # names to compare with; more would take over a fifth of a second
+MOST_LETTERS = 200  # in a name that is compared with them
+NOTHING = "–"  # printed in place of a missing number
 DIGITS = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
-RULES = {  # by pydantic's type of error, in the words of whoever writes TOML
+RULES = {  # pydantic's type of error: the rule, in terms that an author of TOML knows
     "tuple_type": "this should be a list",
     "dict_type": "this should be a table",
     "model_type": "this should be a table",
@@ -52,7 +52,7 @@ RULES = {  # by pydantic's type of error, in the words of whoever writes TOML
     "string_type": "this should be text",
     "string_pattern_mismatch": "this should not be empty",
     "float_type": "this should be a number",
-    "too_short": "name at least one here",  # unless it is several
+    "too_short": "name at least one here",  # where one entry is enough
 }
 
 
@@ -87,9 +87,9 @@ def check_known(
     name : str
         The name received.
     known : iterable of str
-        The names that there are.
+        All valid names.
     what : str
-        What they are names of: "role", "measure", …
+        The kind of thing that is named: "role", "measure", …
     where : str
         The file and row, or the option, for the start of the message.
     advice : str
@@ -164,7 +164,7 @@ def validate(model: "type[Model]", content: Any, what: str, where: str = "") -> 
     model : type of BaseModel
         The model that the content must fit.
     content : Any
-        What was read.
+        The parsed content of the file.
     what : str
         What a field is called in the message: "setting", "key", …
     where : str
@@ -213,11 +213,11 @@ def explain_mistake(
     mistake : ErrorDetails
         One of the `errors()` of a `ValidationError`.
     model : type of BaseModel or None
-        None where a name cannot be unknown.
+        The model whose fields are the names that are known; None for a single value.
     what : str
         What a field is called in the message.
     place : str
-        What this field is called; "" where the message stands behind its name anyway.
+        The dotted name of this field; "" where the caller puts the name before the message.
     """
     if mistake["type"] == "missing":
         return f"the {what} {place!r} is missing; add it."
@@ -226,7 +226,7 @@ def explain_mistake(
         name = str(mistake["loc"][-1])
         hint = did_you_mean(name, known) or f"; {what}s are {join_names(known)}."
         return f"unknown {what} {place!r}{hint}"
-    if mistake["type"] == "value_error":  # one of ours, and complete
+    if mistake["type"] == "value_error":  # raised by a validator of this package
         return f"{place}: {mistake['ctx']['error']}." if place else f"{mistake['ctx']['error']}."
     several = mistake.get("ctx", {}).get("min_length", 1) > 1
     rule = mistake["msg"].lower() if several else RULES.get(mistake["type"], mistake["msg"].lower())
@@ -273,7 +273,7 @@ def format_number(value: float) -> str:
         text = f"{base} × 10{str(int(power)).translate(DIGITS)}"
     elif size >= 1000:
         text = f"{value:,.0f}"
-    elif float(f"{value:.2g}") == value:  # a setting, as 0.01
+    elif float(f"{value:.2g}") == value:  # at most two significant digits, such as 0.01
         text = f"{value:g}"
     else:
         text = f"{value:#.4g}" if size >= 1 else f"{value:#.3g}"

@@ -3,9 +3,9 @@
     θ_k ~ N(θ_k^MLE, v I),    rows: the questions of the training corpus, with their counts
 
 as in §3 of the paper. `collect_rows` turns a network and a corpus into rows, `infer_posterior`
-samples their posterior, and `infer_network_posterior` that of more layers than the last. Every
-experiment and every front door comes through here, so that "the posterior of a network" means the
-same thing everywhere.
+samples the posterior given these rows, and `infer_network_posterior` the posterior of weights in
+further layers. All experiments and entry points use these functions, so that "the posterior of a
+network" means the same thing everywhere.
 """
 
 from collections.abc import Sequence
@@ -50,7 +50,7 @@ class SettingsTable(BaseModel):
 
 
 class SamplerSettings(SettingsTable):
-    """One way to the posterior: a method of `sample_posterior` and its options."""
+    """How to sample a posterior: a method of `sample_posterior` and its options."""
 
     method: str
     num_particles: int = Field(default=50, ge=2)
@@ -58,7 +58,7 @@ class SamplerSettings(SettingsTable):
     tolerance: Positive | None = None
     # b, by which counts and targets are multiplied; "sentence": a sentence is one unit of evidence
     evidence: Positive | Literal["sentence"] = 1.0
-    options: dict[str, Any] = {}  # those of the method alone: ρ, taming, Δτ, …
+    options: dict[str, Any] = {}  # options that only this method has: ρ, taming, Δτ, …
 
 
 class LayerRows(NamedTuple):
@@ -68,11 +68,11 @@ class LayerRows(NamedTuple):
     targets: np.ndarray  # (N, K)
     counts: np.ndarray  # (N,)
     trained: np.ndarray  # θ^MLE, (K, D)
-    sentences: float | None = None  # that the questions were asked about
+    sentences: float | None = None  # how many sentences the questions are about
 
     @classmethod
     def collect(cls, network: Network, rows: xr.Dataset, corpus: Corpus) -> "LayerRows":
-        """Collect what `features` returned, and the weights that were trained on it."""
+        """Combine the rows that `features` returned with the weights that were trained on them."""
         return cls(
             features=rows["features"].values,
             targets=rows["targets"].values,
@@ -112,8 +112,8 @@ def collect_last_layer(run: Run, network: Network, rows: str = "every word") -> 
     network : Network
         One of the run's networks.
     rows : {"every word", "last word", "drawn pairs"}
-        Whether the questions asked after every word count, only those after the last, or 10,000
-        drawn at random from all of them, the same for every network of a run.
+        Whether to use the questions asked after every word, only those after the last word, or
+        10,000 questions drawn at random, the same ones for every network of a run.
 
     Returns
     -------
@@ -137,7 +137,7 @@ def collect_rows(
 
 
 def _draw_pairs(asked: xr.Dataset, corpus: Corpus, seed: int) -> xr.Dataset:
-    """Keep `NUM_PAIRS` of the single questions behind the rows, drawn without replacement."""
+    """Draw `NUM_PAIRS` of the questions that the rows count, without replacement."""
     queries = corpus.queries
     single = queries.triple_weight.astype(np.int64)
     size = min(NUM_PAIRS, int(single.sum()))
@@ -177,7 +177,7 @@ def infer_posterior(
         Called with a `Snapshot` after every step, for methods that carry particles.
     diagnose : bool
         Whether to judge if a Gaussian describes the posterior well, which may take longer than
-        the posterior itself; leave it out where nobody reads the verdict.
+        the posterior itself; set it to False if nobody reads the verdict.
     """
     return sample_posterior(
         layer.features,
@@ -213,21 +213,21 @@ def infer_network_posterior(
     Parameters
     ----------
     rows : LayerRows
-        Targets and counts of what was asked.
+        The questions, of which targets and counts are used.
     logits : callable
         The network as a function of these weights and the inputs.
     inputs : array or tree of arrays
-        What the rows were asked about.
+        The inputs of the network, in the order of the rows.
     trained : (D,)
         w^MLE, the trained weights.
     parts : sequence of arrays
-        Places of the weights that move together, as for `sample_network`.
+        Indices of the weights that move together, as for `sample_network`.
     prior_variance : float
         v, the same for every weight.
     seed : int or numpy.random.Generator
         The same seed gives the same posterior.
     **options
-        What else `sample_network` takes: `num_particles`, `num_steps`, `tolerance`.
+        Further arguments of `sample_network`: `num_particles`, `num_steps`, `tolerance`.
     """
     options |= {"counts": rows.counts, "prior_variance": prior_variance, "seed": seed}
     return sample_network(logits, inputs, rows.targets, trained, parts=parts, **options)

@@ -1,4 +1,4 @@
-"""What this machine has: cores, memory, devices, versions, a place for caches."""
+"""The machine this runs on: cores, memory, devices, package versions and the cache folder."""
 
 import os
 import platform
@@ -23,7 +23,7 @@ __all__ = [
 
 
 def find_cache_folder() -> Path:
-    """Return where networks, ensembles and compiled programs are kept."""
+    """Return the folder in which networks, ensembles and compiled programs are cached."""
     import platformdirs
 
     named = os.environ.get("EQUIVOCAL_CACHE")
@@ -67,17 +67,17 @@ class _BlasLimit:
     lock = threading.Lock()
     blocks = 0
     limits: Any = None
-    libraries: tuple[int, Any] = 0, None  # modules when they were looked for, and their controller
+    libraries: tuple[int, Any] = 0, None  # how many modules were loaded at the search; its result
 
     @classmethod
     def find_libraries(cls) -> Any:
-        """Find the BLAS libraries of this process; again only if modules were imported since.
+        """Find the BLAS libraries of this process; search again only after further imports.
 
-        Looking takes 4 to 7 ms, a tenth of a small posterior.
+        A search takes 4 to 7 ms, a tenth of the time of a small posterior.
         """
         from threadpoolctl import ThreadpoolController
 
-        import_module("scipy.linalg")  # JAX's LAPACK, which it would load inside the block
+        import_module("scipy.linalg")  # JAX takes its LAPACK from there, and would load it later
         if cls.libraries[0] != len(sys.modules):
             cls.libraries = len(sys.modules), ThreadpoolController()
         return cls.libraries[1]
@@ -85,7 +85,7 @@ class _BlasLimit:
 
 @contextmanager
 def use_one_blas_thread() -> Iterator[None]:
-    """Keep BLAS and LAPACK to one thread each, where threadpoolctl is installed to say so.
+    """Limit BLAS and LAPACK to one thread each, if threadpoolctl is installed.
 
     On many small matrices OpenBLAS's threads wait for each other in busy loops: triangular solves
     of 64 matrices of 101 × 101 took 194 ms of processor time with two threads on busy cores, and
@@ -109,14 +109,14 @@ PACKAGES = ("equivocal", "jax", "jaxlib", "numpy", "pandas", "scipy", "xarray")
 
 
 def collect_versions(*more: str) -> dict[str, str]:
-    """Return the versions of Python and packages, for files that say what made them."""
+    """Return the versions of Python and of packages, to be saved with results."""
     versions = {package: _find_version(package) for package in (*PACKAGES, *more)}
     return {"python": platform.python_version(), **versions}
 
 
-@cache  # a tenth of the time of a posterior on a GPU otherwise
+@cache  # without it, this takes a tenth of the time of a posterior on a GPU
 def _find_version(package: str) -> str:
     try:
         return metadata.version(package)
-    except metadata.PackageNotFoundError:  # or imported from where it is not installed
+    except metadata.PackageNotFoundError:  # or it can be imported without being installed
         return "not installed"

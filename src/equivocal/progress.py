@@ -1,9 +1,9 @@
 """Progress on standard error: a bar with the time left on a terminal, plain lines elsewhere.
 
-Both show signs of life while a step takes long: the bar's clock goes on by itself, and a log waits
-for a line at first two seconds, then a quarter of the time so far, never longer than ten seconds.
-Plain lines keep the logs of batch jobs readable. Work that ends within two seconds adds nothing to
-a log. An estimate of the time left is counted down, and not repeated once it has passed.
+Both show signs of life during a long step: the bar's clock keeps running, and a log gets its first
+line after two seconds, the next ones after a quarter of the time so far, and at least one every ten
+seconds. Plain lines keep the logs of batch jobs readable. Work that ends within two seconds adds
+nothing to a log. An estimate of the time left is counted down, and not shown once it has passed.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -28,10 +28,10 @@ SECONDS_AT_FIRST = 2.0
 WAITING = 0.25  # share of the time so far that passes between two lines
 QUIET_SECONDS = 2.0  # work that ends by then reports nothing
 
-Advance = Callable[[int, int, str], None]  # done, of how many, a word on how it stands
-Show = Callable[[float, int, str], None]  # likewise, with a share of the current step
+Advance = Callable[[int, int, str], None]  # steps done, steps in all, a short text on the state
+Show = Callable[[float, int, str], None]  # the same, where a share of the current step is done too
 
-# to the bar that was opened last
+# reports to the bar that was opened last
 _report: ContextVar[Advance] = ContextVar("report", default=lambda *_: None)
 
 
@@ -53,9 +53,9 @@ def progress(
     Parameters
     ----------
     what : str
-        What is done.
+        What the work is called at the start of each line.
     begin : str
-        What happens before the first report.
+        The state that is shown before the first report.
     quiet : float
         Without a terminal: steps that end within so many seconds print nothing.
     pause : float
@@ -65,7 +65,7 @@ def progress(
     with _draw_bar(text) if err.is_terminal else _print_lines(text, quiet, pause) as show:
 
         def describe(done: int, total: int, state: str) -> str:
-            counted = f"{done}/{total}, " if total > 1 else ""  # one step has its share alone
+            counted = f"{done}/{total}, " if total > 1 else ""  # a single step shows only its share
             return f"{what}: {counted}{state}"
 
         def advance(done: int, total: int, state: str) -> None:
@@ -102,10 +102,10 @@ def run_in_stages(
 
 
 class _TimeLeft(widgets.ProgressColumn):
-    """The time left, counted down from the latest report; nothing where that was too little."""
+    """The time left, counted down from the last estimate; dashes once that has passed."""
 
     def render(self, task: widgets.Task) -> Text:
-        """Show it as rich shows the time so far."""
+        """Format the time left as rich formats the elapsed time."""
         left = (task.time_remaining or 0) - (monotonic() - task.fields["reported"])
         shown = str(timedelta(seconds=int(left))) if left >= 1 else "-:--:--"
         return Text(shown, style="progress.remaining")
@@ -114,7 +114,7 @@ class _TimeLeft(widgets.ProgressColumn):
 @contextmanager
 def _draw_bar(text: str) -> Iterator[Show]:
     """Draw a bar on the terminal; its spinner and its clock move in a thread of their own."""
-    cut = Column(ratio=1, no_wrap=True)  # where lines are short, before all else
+    cut = Column(ratio=1, no_wrap=True)  # on a narrow terminal, only this column is cut
     columns = (
         widgets.SpinnerColumn(),
         widgets.TimeElapsedColumn(),
@@ -126,7 +126,7 @@ def _draw_bar(text: str) -> Iterator[Show]:
         key = bar.add_task(text, total=1, reported=monotonic())
 
         def show(at: float, of: int, text: str) -> None:
-            # the clock of a full bar would stop, whatever comes after the last step
+            # rich stops the clock of a full bar, but work may follow the last step
             done = 0.999 * at
             bar.update(key, completed=done, total=of, description=text, reported=monotonic())
 

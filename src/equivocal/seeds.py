@@ -1,4 +1,4 @@
-"""Seeds of random numbers: whole numbers, or generators from which one is drawn (SPEC 7)."""
+"""Seeds of random numbers: whole numbers, or generators that draw one (see SPEC 7)."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from equivocal.errors import UserError
 __all__ = ["Seed", "choose_seed"]
 
 Seed = int | np.random.Generator
-LARGEST_SEED = 2**32 - 1  # what JAX takes in either precision
+LARGEST_SEED = 2**32 - 1  # the largest that JAX takes in both precisions
 
 
 def choose_seed(seed: Any) -> int:
@@ -23,7 +23,7 @@ def choose_seed(seed: Any) -> int:
     Raises
     ------
     UserError
-        Where it is neither.
+        For anything else.
 
     Examples
     --------
@@ -38,7 +38,7 @@ def choose_seed(seed: Any) -> int:
     whole = isinstance(seed, int | np.integer) and not isinstance(seed, bool)
     if whole and 0 <= (number := int(seed)) <= LARGEST_SEED:
         return number
-    given = "one of far more digits" if whole and abs(seed) > LARGEST_SEED**2 else f"{seed!r:.60}"
+    given = "one with far more digits" if whole and abs(seed) > LARGEST_SEED**2 else f"{seed!r:.60}"
     raise UserError(
         f"seed must be a whole number between 0 and {LARGEST_SEED}, or a numpy.random.Generator, "
         f"got {given}."

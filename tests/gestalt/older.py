@@ -1,4 +1,4 @@
-"""Runs as earlier versions wrote them: checksums in `run.toml`, on top its own, and no record."""
+"""Runs as earlier versions wrote them: checksums in `run.toml`, its own on top, and no record."""
 
 import hashlib
 import json
@@ -14,13 +14,13 @@ __all__ = ["make_older", "sign"]
 
 
 def sign(content: dict[str, Any]) -> str:
-    """The text of a settings file with its own checksum on top."""
+    """Return the text of a settings file with its own checksum on top."""
     text = tomli_w.dumps(content)
     return f"# sha256 of all that follows: {hashlib.sha256(text.encode()).hexdigest()}\n{text}"
 
 
 def make_older(run: Path, checksums: dict[str, str] | None = None) -> None:
-    """Turn a run into one of an earlier version; its checksums unless others are given."""
+    """Turn a run into one of an earlier version, with its own checksums or those given."""
     files = json.loads((run / "records" / "networks.json").read_text())["files"]
     del files["run.toml"]
     content = read_toml(run / "run.toml") | {"checksums": files if checksums is None else checksums}

@@ -1,4 +1,4 @@
-"""ψ with distinct rows and counts: what the last layer sees, and all that a sampler needs."""
+"""ψ with distinct rows and counts: the input of the last layer, and the data of a sampler."""
 
 import numpy as np
 import pytest

@@ -99,7 +99,7 @@ def test_unknown_probes_are_refused(network: Network, probe: str) -> None:
         network.comprehend("woman", probes=[probe])
 
 
-def test_probes_must_be_some(network: Network) -> None:
+def test_at_least_one_probe_is_needed(network: Network) -> None:
     with pytest.raises(ValueError, match="at least one, got \\[\\]"):
         network.comprehend("woman", probes=[])
 
@@ -109,8 +109,8 @@ def test_one_probe_may_be_given_by_itself(network: Network) -> None:
     np.testing.assert_array_equal(one, network.comprehend("woman eats", ["pizza"]))
 
 
-def test_each_beginning_is_listened_to_once(network: Network) -> None:
-    """Gestalts of the tree's nodes are those of listening to every sentence from its start."""
+def test_shared_prefixes_have_the_gestalts_of_whole_sentences(network: Network) -> None:
+    """Gestalts of the tree's nodes equal those of listening to each sentence from its start."""
     corpus = network.world.sample(60, seed=3)
     questions = collect_questions(corpus)
     shared = np.asarray(compute_gestalts(network.model, questions.levels))

@@ -1,4 +1,4 @@
-"""Recipes: each trains as it says, step by step, and `fast` as it always did."""
+"""Recipes: the steps of each are those that it documents, and `fast` is unchanged."""
 
 from dataclasses import asdict, replace
 from functools import partial
@@ -231,7 +231,7 @@ def test_optimisers_by_hand(optimiser: str, decay: str) -> None:
 
 
 def test_fast_recipe_is_unchanged() -> None:
-    """The losses that version 0.1.0 ended with, but for the round-off of the compiler's flags."""
+    """The final losses of version 0.1.0, up to round-off that depends on the compiler's flags."""
     run = train("paper", networks=2, epochs=3, sentences=500, hidden=20, gestalt=20)
     losses = run.curves.groupby("network")["test_loss"].min()
     np.testing.assert_allclose(losses, [16.039329528808594, 16.362255096435547], rtol=1e-6)
@@ -268,7 +268,7 @@ def test_strengths_train_side_by_side_as_they_would_alone(garden: World) -> None
     assert not np.allclose(together.query.output_weight[:2], alone.query.output_weight, atol=1e-3)
 
 
-def test_a_recipe_gives_what_is_not_given() -> None:
+def test_a_recipe_supplies_the_values_that_are_not_given() -> None:
     for name, values in RECIPES.items():
         assert asdict(TrainingSettings(recipe=name)) == {"recipe": name} | values
     chosen = TrainingSettings(recipe="paper", batch=16)

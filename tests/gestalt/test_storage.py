@@ -40,7 +40,7 @@ def copy(saved: Path, tmp_path: Path) -> Path:
 
 @pytest.fixture
 def unsealed(copy: Path) -> Path:
-    """A run without checksums, so that what is behind them can be tried."""
+    """A run without checksums, so that the checks after them can be tested."""
     Store(copy).record(NETWORKS, "", [])
     return copy
 
@@ -90,7 +90,7 @@ def test_a_truncated_settings_file_is_not_filled_up_with_defaults(unsealed: Path
         Run.load(unsealed)
 
 
-def test_a_time_that_is_no_float_is_damage(unsealed: Path) -> None:
+def test_a_training_time_that_is_no_number_is_damage(unsealed: Path) -> None:
     text = (unsealed / "run.toml").read_text()
     (unsealed / "run.toml").write_text(re.sub("(?m)^seconds = .*", "seconds = " + "9" * 400, text))
     with pytest.raises(UserError, match=r"run\.toml is damaged .*too large"):
@@ -101,7 +101,7 @@ def test_a_time_that_is_no_float_is_damage(unsealed: Path) -> None:
 @pytest.mark.parametrize(
     "name", ["run.toml", "world.toml", "curves.csv", "networks/01.safetensors"]
 )
-def test_damage_is_named_by_those_who_read_and_trained_over(
+def test_damage_is_named_by_readers_and_trained_over(
     copy: Path, garden: World, name: str, damage: Callable[[Path], None]
 ) -> None:
     damage(copy / name)
@@ -135,7 +135,7 @@ def test_damage_is_trained_over_with_the_same_weights(copy: Path, garden: World)
     assert Run.find(copy, garden, SMALL) is not None
 
 
-def test_a_lost_file_is_named_by_those_who_read_and_trained_over(copy: Path, garden: World) -> None:
+def test_a_lost_file_is_named_by_readers_and_trained_over(copy: Path, garden: World) -> None:
     (copy / "world.toml").unlink()
     with pytest.raises(UserError, match=r"world\.toml is missing or has a checksum mismatch"):
         Run.load(copy)
@@ -214,7 +214,7 @@ def test_other_peoples_files_are_not_overwritten(garden: World, tmp_path: Path) 
 def test_a_save_that_breaks_off_anywhere_leaves_no_run_and_can_be_made_again(
     small_run: Run, garden: World, tmp_path: Path, blocked: str
 ) -> None:
-    """A folder or a file stands where a file or a folder is to be written."""
+    """There is a folder in place of a file to be written, or a file in place of a folder."""
     (tmp_path / blocked).mkdir() if "." in blocked else (tmp_path / blocked).touch()
     with pytest.raises(UserError, match=f"cannot write to .*{blocked}"):
         small_run.save(tmp_path)
@@ -229,7 +229,7 @@ def test_a_save_that_breaks_off_anywhere_leaves_no_run_and_can_be_made_again(
 
 
 def test_a_run_is_found_by_another_version_of_the_package(copy: Path, garden: World) -> None:
-    """The key holds the version; the settings decide where keys differ."""
+    """The key depends on the version; where keys differ, the settings are compared."""
     record = json.loads((copy / RECORD).read_text())
     (copy / RECORD).write_text(json.dumps(record | {"key": "of version 9"}))
     assert Run.find(copy, garden, SMALL) is not None

@@ -1,4 +1,4 @@
-"""Training: it learns, it repeats, it stops at the right moment, and it counts honestly."""
+"""Training: networks learn, runs repeat bit for bit, early stopping, sampling of questions."""
 
 import re
 import subprocess
@@ -70,7 +70,7 @@ def test_same_seed_same_weights_bit_for_bit(garden: World, small_run: Run) -> No
             np.testing.assert_array_equal(a, b)
 
 
-def test_a_network_does_not_depend_on_its_company(garden: World, small_run: Run) -> None:
+def test_a_network_does_not_depend_on_the_others(garden: World, small_run: Run) -> None:
     """Same start, same batches: only the order of float operations may differ between group sizes.
 
     Adam magnifies round-off from step to step, so only the first hundred steps are compared.
@@ -221,7 +221,7 @@ def test_bad_settings_are_named(garden: World, change: dict, message: str) -> No
 
 
 def test_settings_of_the_wrong_kind_are_named() -> None:
-    """In a process of its own: here the run-time type checks would speak first."""
+    """In a process of its own, because here the run-time type checks would raise first."""
     messages = {
         "epochs=1.5": "epochs must be a whole number .*got 1.5",
         "epochs='1'": "epochs must be a whole number .*got '1'",

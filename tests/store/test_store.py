@@ -1,4 +1,4 @@
-"""The keyed store: found, damaged, recomputed, killed half-way, shared by processes."""
+"""The store: results are found by key, recomputed if damaged, survive kills, can be shared."""
 
 import json
 import os
@@ -81,7 +81,7 @@ def test_damage_is_named_and_the_result_made_again(
     assert (result.made, result.loaded) == (2, 1)
 
 
-def test_a_lost_file_is_made_again_without_a_word(tmp_path: Path) -> None:
+def test_a_lost_file_is_made_again_without_a_warning(tmp_path: Path) -> None:
     result = Counted()
     result.get(Store(tmp_path))
     (tmp_path / "tables" / "scores.txt").unlink()
@@ -146,7 +146,7 @@ def test_records_cannot_name_files_elsewhere(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["[", "[]", "{}", '{"key": 1, "files": []}', "[" * 10**5, "1"])
-def test_a_record_that_is_none_is_named(text: str, tmp_path: Path) -> None:
+def test_an_invalid_record_is_named(text: str, tmp_path: Path) -> None:
     (tmp_path / "records").mkdir()
     (tmp_path / "records" / "r.json").write_text(text)
     with pytest.warns(UserWarning, match=r"r\.json is damaged"):
@@ -227,7 +227,7 @@ def test_several_files_are_made_once_in_a_shared_folder_too(tmp_path: Path) -> N
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_an_interrupt_at_any_line_leaves_a_store_that_resumes(tmp_path: Path) -> None:
-    """A line of ours at a time; `tests/faults` does the same within libraries, for one file."""
+    """At each line of the store; `tests/faults` does the same within libraries, for one file."""
     folder = tmp_path / "out"
 
     def interrupted(step: int) -> bool:

@@ -278,7 +278,7 @@ def test_each_fault_has_its_message(old: str, new: str, message: str) -> None:
         ('name = "active"', "name = 5", "name"),
     ],
 )
-def test_a_mistake_in_a_construction_is_told_once(old: str, new: str, named: str) -> None:
+def test_a_mistake_in_a_construction_is_reported_once(old: str, new: str, named: str) -> None:
     assert old in read_example()
     (problem,) = problems_of(read_example().replace(old, new, 1))
     assert problem.startswith("my.toml [[constructions]] number 1")

@@ -103,7 +103,7 @@ def test_large_world_is_sampled_and_says_that_it_is_not_enumerated() -> None:
     with pytest.warns(WorldSizeWarning, match="too many to enumerate"):
         sentences = world.sentences
     assert sum(sentence.probability for sentence in sentences) == pytest.approx(1)
-    # the first word of the likeliest sentence was sampled often; its action is nearly open
+    # the first word of the most probable sentence was sampled often, with almost any action
     beliefs = world.true_beliefs(world.parse(sentences[0].text).first(1), "action")
     assert beliefs[list(world.file.words["verbs"])].sum() == pytest.approx(1)
     with pytest.raises(ImpossibleSentenceError, match="it may be possible all the same"):

@@ -1,4 +1,4 @@
-"""Events, sentences, true beliefs against cases by hand, a slow walk and a large sample."""
+"""Events, sentences and beliefs against cases by hand, a slow enumeration and a large sample."""
 
 import numpy as np
 import pytest
@@ -47,7 +47,7 @@ def test_probabilities_sum_to_one(paper: World, sg2018: World, garden: World) ->
 
 
 def slow_events(world: World) -> dict[tuple[int, ...], float]:
-    """Event by event, role by role: what the vectorised walk must agree with."""
+    """Enumerate event by event and role by role, to compare the vectorised enumeration with."""
     found: dict[tuple[int, ...], float] = {}
 
     def fill(event: dict[int, int], rest: tuple, probability: float) -> None:
@@ -119,7 +119,7 @@ def test_filler_probe_asks_for_the_role(paper: World) -> None:
 
 
 def test_filler_probes_are_exact_patterns(sg2018: World) -> None:
-    """A plain filler is an active agent; what a passive adds is part of the probe, or not."""
+    """A plain filler is an active agent; the feature that a passive adds is part of the probe."""
     assert sg2018.true_beliefs("during dinner", filler="woman")["passive voice"] == 0
     beliefs = sg2018.true_beliefs("during dinner", filler="woman + passive voice")
     assert beliefs["passive voice"] == 1
@@ -172,7 +172,7 @@ def test_bad_probes_are_named(paper: World) -> None:
 @settings(max_examples=60, deadline=None)
 @given(data=st.data())
 def test_beliefs_never_change_once_certain(paper: World, data: st.DataObject) -> None:
-    """Along any possible sentence, what is certain of a role stays so: hearing more adds, only."""
+    """Along any possible sentence, a unit that is certainly on or off stays so."""
     sentence = data.draw(st.sampled_from(paper.sentences))
     role = data.draw(st.sampled_from(paper.roles))
     utterance = paper.parse(sentence.text)

@@ -1,4 +1,4 @@
-"""Markers that depend on the word: told, heard, read back, and checked."""
+"""Markers that depend on the word: spelled, encoded, parsed back, and checked."""
 
 import pytest
 

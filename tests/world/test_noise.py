@@ -151,10 +151,10 @@ def test_exchanged_function_words_by_hand() -> None:
 
 
 def listen_slowly(world: World, noise: dict[str, float]) -> dict[tuple[tuple, tuple], float]:
-    """Return P(sentence, event) with words as lists, edited one by one: `world` need not help.
+    """Return P(sentence, event), computed from lists of words without the code under test.
 
-    `noise`: exchange, was, by, both (lost), more (was and by added to actives), cat (after the
-    patient).
+    `noise` has the probability of each edit: exchange, was, by, both (lost), more (was and by added
+    to actives), cat (after the patient).
     """
     found: dict[tuple[tuple, tuple], float] = {}
 
@@ -277,7 +277,7 @@ def test_noise_counts_for_the_size_of_a_world() -> None:
 
 
 def test_meanings_that_noise_makes_alike_are_refused() -> None:
-    """Exchanged half of the time, either order is as probable, whoever acts."""
+    """If words are exchanged half of the time, both orders are equally probable, whoever acts."""
     message = r"^<text> \[noise\]: slip 0.5 leaves no listener a way to tell 'agent=.*' and 'agent="
     with pytest.raises(WorldError, match=message) as caught:
         tiny(EXCHANGE.replace("0.1", "0.5"))
@@ -366,13 +366,13 @@ def test_bad_noise_is_refused_in_a_large_world(noise: str, message: str) -> None
     assert len(str(caught.value).splitlines()) == 1
 
 
-def test_noise_that_can_be_is_taken_in_a_large_world() -> None:
+def test_valid_noise_is_accepted_in_a_large_world() -> None:
     for noise in ("0.49", '0.5\nconstructions = "active"'):
         assert not tiny(EXCHANGE.replace("0.1", noise), max_enumerated=1).is_exact
 
 
 def test_a_rare_uncovered_event_of_a_large_world_is_one_sentence() -> None:
-    """Once in 10,000 events: seldom among the few that are drawn first, always among 100,000."""
+    """Once in 10,000 events: rarely among the few drawn on loading, always among 100,000."""
     text = TINY.replace('[{ when = { agent = "dog" }, then = "cat" }, { then = "dog" }]', RARE_GAP)
     world = World.from_toml(
         text.replace("0.8, cat = 0.2", "0.9999, cat = 0.0001"), max_enumerated=1
@@ -384,8 +384,8 @@ def test_a_rare_uncovered_event_of_a_large_world_is_one_sentence() -> None:
         _ = world.sentences
 
 
-def test_a_part_that_is_too_large_is_said() -> None:
-    """With 20 optional roles, the tellings of one event are a million."""
+def test_a_part_that_is_too_large_to_check_is_a_warning() -> None:
+    """With 20 optional roles, one event can be told in a million ways."""
     roles = [f"r{n}" for n in range(20)]
     text = TINY.replace('"patient"]', f'"patient", {", ".join(map(repr, roles))}]')
     text = text.replace(
@@ -398,7 +398,7 @@ def test_a_part_that_is_too_large_is_said() -> None:
         World.from_toml(text + EXCHANGE)
 
 
-def test_all_may_be_struck() -> None:
+def test_noise_may_affect_every_sentence() -> None:
     world = tiny(EXCHANGE.replace("0.1", "1"))
     assert agent_of(world, "cat chases dog") == 1
 
@@ -416,7 +416,7 @@ def test_too_many_changes_are_refused() -> None:
         World.from_toml(f'{text}[noise.m]\ninsert = "more"\nafter = "agent"\nprobability = 0.1\n')
 
 
-def test_what_is_saved_is_the_same_world(both_ways: World) -> None:
+def test_a_saved_world_is_the_same_world(both_ways: World) -> None:
     chosen = World.load("both_ways", rare=0.2, exchange="1/50")
     again = World.from_toml(chosen.text)
     assert again.fingerprint == chosen.fingerprint != both_ways.fingerprint
@@ -426,7 +426,7 @@ def test_what_is_saved_is_the_same_world(both_ways: World) -> None:
     ).all()
 
 
-def test_what_is_not_said_is_not_struck() -> None:
+def test_roles_that_are_not_said_are_not_affected_by_noise() -> None:
     """Half of the actives leave the patient out, and then nothing is exchanged."""
     first = 'name = "active"\n'
     text = TINY.replace(first, f"{first}mentioned = {{ patient = 0.5 }}\n")

@@ -1,4 +1,4 @@
-"""Parameters of worlds, declared, set and kept in the text; arithmetic, exact and bounded."""
+"""Parameters of worlds: declared, set, and saved in the text; exact and bounded arithmetic."""
 
 import re
 import time
@@ -305,7 +305,7 @@ PIECES = st.lists(
 @settings(max_examples=300)
 @given(text=st.one_of(st.text(max_size=250), PIECES))
 def test_garbage_is_a_number_or_a_mistake(text: str) -> None:
-    """Warnings are errors in tests, so that none of Python's parser reaches a user either."""
+    """Warnings are errors in tests, so this also finds warnings of Python's parser."""
     try:
         assert isinstance(evaluate(text, Scope(VALUES)), Fraction)
     except ValueError as error:

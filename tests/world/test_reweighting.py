@@ -19,7 +19,7 @@ def test_weights_are_those_of_the_loaded_world(name: str, values: dict[str, floa
     np.testing.assert_allclose(found, World.load(name, **values).all_derivations.weight, rtol=1e-9)
 
 
-def test_the_ends_of_a_range_are_approached() -> None:
+def test_values_at_the_ends_of_a_range_are_moved_inside() -> None:
     """Without noise its derivations would vanish; they stay, with next to no weight."""
     world = World.load("both_ways", exchange=0)
     reweighting = Reweighting(world)
@@ -29,7 +29,7 @@ def test_the_ends_of_a_range_are_approached() -> None:
     assert len(found) == len(reweighting.world.all_derivations)
 
 
-def test_noise_is_told_from_events() -> None:
+def test_parameters_of_noise_are_told_from_those_of_events() -> None:
     found = Reweighting(World.load("both_ways")).noise_parameters
     assert found == ("exchange", "deletion", "insertion", "case")
     assert Reweighting(World.load("slips", slip=0)).noise_parameters == ("slip",)
@@ -41,7 +41,7 @@ def test_worlds_without_parameters_are_refused(paper: World) -> None:
 
 
 def test_noise_that_sums_above_one_is_refused() -> None:
-    """A search over parameters passes over such values, so it must be an error of the user's."""
+    """A search over parameters skips values that raise a `UserError`, so it must be one."""
     text = World.load("both_ways").text.replace("most = 0.3", "most = 1.0")
     reweighting = Reweighting(World.from_toml(text))
     with pytest.raises(UserError, match=r"<text> \[noise\]: what may affect .* sums to 1\.[0-9]+"):

@@ -1,6 +1,6 @@
-"""The Sentence Gestalt network: listening, answering, training, and how well it knows its world.
+"""The Sentence Gestalt network: its equations, its training, its answers and their accuracy.
 
-This package knows worlds but nothing of posteriors.
+This package depends on worlds, but not on posteriors.
 """
 
 from equivocal.gestalt.network import QueryNetwork, SentenceGestalt, UpdateNetwork

@@ -19,7 +19,7 @@ from jaxtyping import Array, Float, Int, Key
 
 
 class UpdateNetwork(eqx.Module):
-    """Takes in one constituent after another and keeps the gestalt of what was said."""
+    """Updates the gestalt, the representation of the words so far, by one more constituent."""
 
     token_weight: Float[Array, "tokens hidden"]  # W
     recurrent_weight: Float[Array, "gestalt hidden"]  # V
@@ -31,7 +31,7 @@ class UpdateNetwork(eqx.Module):
         self, tokens: Int[Array, "*rows 2"], before: Float[Array, "*rows gestalt"]
     ) -> Float[Array, "*rows gestalt"]:
         """Compute the gestalt after one more constituent; -1 in `tokens` stands for no token."""
-        # x_t has one or two ones: adding their rows of W is the whole product
+        # x_t has one or two ones, so the product with W is the sum of their rows
         heard = jnp.where(tokens[..., None] >= 0, self.token_weight[tokens], 0.0).sum(axis=-2)
         hidden = jax.nn.sigmoid(heard + before @ self.recurrent_weight + self.hidden_bias)
         return jax.nn.sigmoid(hidden @ self.gestalt_weight + self.gestalt_bias)
@@ -140,14 +140,15 @@ def create_network(
 ) -> SentenceGestalt:
     """Create a network with random weights.
 
-    `initial_weights` says which:
+    `initial_weights` is the distribution of the weights:
 
     - "glorot": between hidden layers ±4√(6/(in+out)), four times the range of Glorot & Bengio
       (2010) to make up for the flatter slope of the logistic. Inputs have a few ones only, so
       their weights may be of order one. Output biases start at −3 because most units are off in
-      most answers; a start at one half costs epochs to undo.
+      most answers; a start at probability one half would cost epochs.
     - "framework": as PyTorch's `nn.Linear`, weights and biases of n inputs in ±1/√n. Tokens and the
-      gestalt before are layers of their own, so are gestalt and probe; the first has the bias.
+      previous gestalt are inputs of two layers, gestalt and probe too; the first of each has the
+      bias.
     - "uniform": all weights and biases in a range of width `initial_range` about zero.
     """
     keys = iter(jax.random.split(key, 6))
@@ -177,8 +178,8 @@ def create_network(
         return network
     if initial_weights == "uniform":
         return _redraw_weights(key, network, [initial_range / 2] * 10)
-    inputs = [num_tokens, gestalt, num_tokens, hidden, hidden]  # of update's arrays, in order
-    inputs += [gestalt, num_units, gestalt, hidden, hidden]  # of query's
+    inputs = [num_tokens, gestalt, num_tokens, hidden, hidden]  # n of update's arrays, in order
+    inputs += [gestalt, num_units, gestalt, hidden, hidden]  # n of query's arrays
     return _redraw_weights(key, network, [n**-0.5 for n in inputs])
 
 

@@ -1,15 +1,16 @@
-"""`Network`: a trained Sentence Gestalt with its world. Ask it a sentence, word by word; score it.
+"""`Network`: a trained Sentence Gestalt with its world, its answers to a sentence, and its scores.
 
-What a network can be asked is defined here: answers, gestalts, features and weights of the last
-layer, as labelled arrays; the equations are in `network`. `score` computes every kind of accuracy.
-Over held-out questions, weighted by how often each is asked:
+`Network` returns answers, gestalts, features and weights of the last layer as labelled arrays; the
+equations are in `network`. `score` computes all measures of accuracy. Over held-out questions,
+weighted by how often each is asked:
 
 - `unit_accuracy`: share of output units on the right side of ½, all units counted;
-- `all_zeros`: the same for a model that always answers nothing. It is high, because an answer
-  switches on about 5 of 176 units, and unit accuracy says little unless read beside it;
+- `all_zeros`: the unit accuracy of a model that leaves every unit off. It is high, because an
+  answer switches on about 5 of 176 units, so `unit_accuracy` should be compared with it;
 - `exact_match`: share of answers with *every* unit on the right side of ½: the filler and its role
-  named without a mistake. Where the truth is open no model can reach 1; `exact_match_ceiling` is
-  the score of one that always gives the most probable answer, over all sentences of the world.
+  named without a mistake. Where several answers are possible, no model can reach 1;
+  `exact_match_ceiling` is the score of a model that always gives the most probable answer, over
+  all sentences of the world.
 
 Against the exact beliefs of the world, over all prefixes and role probes weighted by probability:
 
@@ -40,7 +41,7 @@ from equivocal.world import Corpus, Queries, Utterance, World
 __all__ = ["CERTAIN", "compute_activations"]
 
 CERTAIN = 1e-9  # enumerated probabilities are exact but for round-off of this order
-BIAS = "bias"  # label of the constant feature behind ψ
+BIAS = "bias"  # label of the constant feature that is appended to ψ
 
 
 @dataclass(frozen=True, repr=False)
@@ -67,7 +68,8 @@ class Network:
         index : int
             Which of its networks, from 0.
         world : World, str or Path, optional
-            Insists on a world (or its name or path); by default the run's own world file is used.
+            The world that the network must belong to, or its name or path; by default that of the
+            run's own world file.
 
         Returns
         -------
@@ -186,7 +188,7 @@ def _label(
     labels: Mapping[str, Sequence[str] | None],
     about: dict[str, str] | None = None,
 ) -> xr.DataArray:
-    """Name the axes of an array and, where there are labels, what lies along them."""
+    """Give an array names of its dimensions and, where there are labels, coordinates."""
     coords = {axis: list(along) for axis, along in labels.items() if along is not None}
     return xr.DataArray(
         np.asarray(values), dims=tuple(labels), coords=coords, name=name, attrs=about
@@ -233,10 +235,10 @@ def features(network: Network, corpus: Corpus) -> xr.Dataset:
     Returns
     -------
     Dataset
-        `features` is (ψ, 1); `counts` says how often the pair is asked; `targets` adds up the
-        answers, so that each lies between 0 and its row's count. With these, the likelihood of a
-        last layer is exactly that of all single rows. `heard` and `probe` say what each row is
-        about, `last_word` whether no longer sentence begins as it does.
+        `features` is (ψ, 1); `counts` is how often the pair is asked; `targets` is the sum of its
+        answers, so that each lies between 0 and the row's count. With these, the likelihood of a
+        last layer is exactly that of all single questions. `heard` and `probe` name the prefix and
+        the probe of each row; `last_word` is true where no sentence continues the prefix.
 
     Raises
     ------
@@ -281,7 +283,7 @@ def _answer_questions(model: SentenceGestalt, questions: Questions) -> jax.Array
 def compute_activations(
     models: Sequence[SentenceGestalt], corpus: Corpus
 ) -> Iterator[Float[np.ndarray, "pairs units"]]:
-    """Compute the answers to every question about a corpus, network by network."""
+    """Yield the answers of each network to all questions about a corpus."""
     questions = collect_questions(corpus)
     for model in models:
         yield np.asarray(_answer_questions(model, questions))
@@ -314,26 +316,25 @@ def score(models: Sequence[SentenceGestalt], held_out: Corpus) -> pd.DataFrame:
         }
         for answer in compute_activations(models, held_out)
     ]
-    index = pd.RangeIndex(len(rows), name="network")
-    columns = ["exact_match_ceiling", "belief_error", "certain_right"]
-    against_truth = pd.DataFrame(np.nan, index=index, columns=columns)
-    if held_out.world.is_exact:
-        everything = held_out.world.all_derivations
-        answers = compute_activations(models, everything)
-        scores = [score_beliefs(answer, everything.queries) for answer in answers]
-        against_truth = pd.DataFrame(scores, index=index)
-        against_truth.insert(0, columns[0], compute_exact_match_ceiling(everything.queries))
-    return pd.concat([pd.DataFrame(rows, index=index), against_truth], axis=1)
+    table = pd.DataFrame(rows).rename_axis("network")
+    if not held_out.world.is_exact:
+        unknown = ("exact_match_ceiling", "belief_error", "certain_right")
+        return table.assign(**dict.fromkeys(unknown, np.nan))
+    everything = held_out.world.all_derivations
+    answers = compute_activations(models, everything)
+    beliefs = [score_beliefs(answer, everything.queries) for answer in answers]
+    ceiling = compute_exact_match_ceiling(everything.queries)
+    return table.assign(exact_match_ceiling=ceiling).join(pd.DataFrame(beliefs))
 
 
 def compute_exact_match_ceiling(queries: Queries) -> float:
-    """Compute the weight of the most probable answer to each question."""
+    """Compute the share of cases in which the most probable answer to each question is right."""
     first = np.flatnonzero(np.diff(queries.triple_pair, prepend=-1))  # triples are sorted by pair
     return float(np.maximum.reduceat(queries.triple_weight, first).sum() / queries.weight.sum())
 
 
 def compute_exact_match(answer: Float[np.ndarray, "pairs units"], queries: Queries) -> float:
-    """Compute the weight of the answers whose every unit is on the right side of ½."""
+    """Compute the share of answers whose every unit is on the right side of ½."""
     said = answer[queries.triple_pair] > 0.5
     hit = (said == queries.answer_units[queries.triple_answer]).all(axis=1)
     return float(queries.triple_weight @ hit / queries.triple_weight.sum())

@@ -10,8 +10,9 @@ cross-entropy unchanged (docs/network.md, "Each question once").
 asks every question about every sentence of its batch, as a plain loop would. A question that
 several sentences of the batch share is answered once and counted as often as it is asked. That
 leaves the gradient as it is: in Σ_n [log(1 + exp z) − t_n z] the logit z is one and the same, and
-the answers t_n enter by their sum. All arrays are made on the host, once per pass, and serve every
-network of a study. Long passes come in chunks, so that memory does not grow with the corpus.
+the answers t_n enter by their sum. All arrays are made on the host, once per pass, and are shared
+by all networks of a study. Long passes are cut into chunks, so that memory does not grow with the
+corpus.
 """
 
 from collections.abc import Iterator
@@ -34,8 +35,8 @@ from equivocal.world.queries import NO_NODE, list_constituents, number_fillers
 __all__ = ["Level", "Questions", "collect_questions", "compute_features", "compute_gestalts"]
 
 MAX_TARGET_BYTES = 2 * 2**30
-CHUNK = 1_000  # steps; more in one scan save nothing
-ROUND_UP = 64  # numbers of questions are padded to multiples, so that passes share a program
+CHUNK = 1_000  # steps in a scan; longer scans are no faster
+ROUND_UP = 64  # questions are padded to a multiple of it, so that passes share a compiled program
 
 
 class Level(NamedTuple):
@@ -46,7 +47,7 @@ class Level(NamedTuple):
 
 
 class Questions(NamedTuple):
-    """What is asked: everything a forward pass over a corpus reads."""
+    """The questions about a corpus: everything that a forward pass reads."""
 
     levels: tuple[Level, ...]
     probes: Float[Array, "probes units"]
@@ -55,7 +56,7 @@ class Questions(NamedTuple):
 
 
 class Answers(NamedTuple):
-    """What should be answered, and how often it is asked."""
+    """The target of each question, and how often it is asked."""
 
     weight: Float[Array, " pairs"]  # sums to one
     target: Float[Array, "pairs units"]  # mean answer
@@ -74,7 +75,7 @@ def _split_levels(tree: PrefixTree) -> tuple[Level, ...]:
 
 
 def collect_questions(corpus: Corpus) -> Questions:
-    """Collect the questions to a corpus."""
+    """Collect the questions about a corpus."""
     queries = corpus.queries
     return Questions(
         levels=_split_levels(corpus.tree),
@@ -85,7 +86,7 @@ def collect_questions(corpus: Corpus) -> Questions:
 
 
 def collect_answers(corpus: Corpus) -> Answers:
-    """Collect the answers to the same corpus, in the same order."""
+    """Collect the targets of `collect_questions`, in the same order."""
     queries = corpus.queries
     size = len(queries) * queries.answer_units.shape[1] * 4
     if size > MAX_TARGET_BYTES:
@@ -104,7 +105,7 @@ def compute_gestalts(
     network: SentenceGestalt, levels: tuple[Level, ...]
 ) -> Float[Array, "nodes gestalt"]:
     """Compute the gestalt of every prefix, in the order of the tree's nodes."""
-    before = jnp.zeros((1, *network.update.gestalt_bias.shape))  # silence, parent of all
+    before = jnp.zeros((1, *network.update.gestalt_bias.shape))  # parent of the first level
     every = []
     for level in levels:
         before = network.update(level.tokens, before[level.parent])
@@ -166,16 +167,16 @@ def draw_rows(
 
 
 class Batch(NamedTuple):
-    """The sentences of a step and what is asked; in a pass every array has an axis over steps."""
+    """The sentences of a step and their questions; in a pass, arrays have an axis over steps."""
 
     tokens: Int[Array, "*steps sentences words 2"]  # -1: no token
     place: Int[Array, "*steps questions"]  # sentence · words + position of the prefix
     probe: Int[Array, "*steps questions"]
     times: Float[Array, "*steps questions"]  # how often it is asked; 0: padding
-    answered: Int[Array, "*steps answers"]  # the question, for each time that it is asked
+    answered: Int[Array, "*steps answers"]  # the question that each answer belongs to
     role: Int[Array, "*steps answers"]  # probe of the answer's role
     filler: Int[Array, "*steps answers"]  # probe of the answer's filler
-    sentences: Float[Array, "*steps"]  # how many; the last batch of a pass may be smaller
+    sentences: Float[Array, "*steps"]  # how many sentences; fewer in the last batch of a pass
 
 
 def add_answers(
@@ -193,7 +194,7 @@ class BatchPlan:
     Parameters
     ----------
     corpus : Corpus
-        What is heard; a row of weight n is heard n times in a pass.
+        The sentences; a row of weight n occurs n times in a pass.
     size : int
         Sentences in a batch.
     """
@@ -212,11 +213,11 @@ class BatchPlan:
         return -(-len(self.sentences) // self.size)
 
     def _list_questions(self, corpus: Corpus) -> None:
-        """List what is asked about each row: position, node, probe, and the answer's two probes."""
+        """List the questions about each row: position, node, probe, and the answer's two probes."""
         rows = corpus.derivations
         pattern, has = number_fillers(rows, corpus.world.grammar), rows.fillers != NO_FILLER
         num_roles = has.shape[1]
-        # numbered as the probes of `corpus.queries`: roles, then what fills them, sorted
+        # numbered as the probes of `corpus.queries`: roles, then fillers, sorted
         filler = np.zeros_like(pattern)
         filler[has] = num_roles + np.unique(pattern[has], return_inverse=True)[1]
         node_of = corpus.tree.node_of
@@ -239,7 +240,7 @@ class BatchPlan:
             yield self._stack(order[steps[0] * self.size : (steps[-1] + 1) * self.size], len(steps))
 
     def _stack(self, order: NDArray[np.intp], num_steps: int) -> Batch:
-        """Build the batches of some steps from the rows that are heard in them."""
+        """Build the batches of some steps from the corpus rows of their sentences, in order."""
         asked = np.diff(self._start)[order]
         heard = np.repeat(np.arange(len(order)), asked)  # the sentence of each answer
         first = np.cumsum(asked) - asked

@@ -1,10 +1,9 @@
-"""A training run from end to end: sample, split, train, score, save, find again; cross-validation.
+"""Training runs: sample a corpus, split it, train, score, save and find a run; cross-validation.
 
 In cross-validation, networks of all strengths of the weight decay train side by side, fold after
-fold, from the same weights and on the same batches; what differs between strengths is the decay
-alone.
+fold, from the same weights and on the same batches; only the decay differs between strengths.
 
-What a run consists of is changed here; how it trains in `training`, its files in `storage`.
+Training itself is in `training`, the files of a run are in `storage`.
 """
 
 from collections.abc import Sequence
@@ -33,20 +32,20 @@ from equivocal.world import Corpus, World
 
 __all__ = ["split_corpus"]
 
-# for a loss averaged over output units; a loss summed over 176 of them takes 176 times as much
+# for a loss averaged over output units; a loss summed over 176 units needs 176 times the strength
 STRENGTHS = (0.0, 1e-7, 3e-7, 1e-6, 3e-6, 1e-5, 1e-4, 1e-3)
 
 
 @dataclass(frozen=True, eq=False)  # arrays have no truth value to compare by
 class Run:
-    """Trained networks with everything that is known about how they came to be.
+    """Trained networks with the settings, held-out sentences and learning curves of their training.
 
     Attributes
     ----------
     world : World
-        Where the networks were trained.
+        The world in which the networks were trained.
     settings : TrainingSettings
-        Every number that decided the result.
+        Every setting that affects the result.
     models : tuple of SentenceGestalt
         The weights; `networks` has the same networks, ready to be asked.
     held_out : Corpus
@@ -71,7 +70,7 @@ class Run:
 
     @cached_property
     def scores(self) -> pd.DataFrame:
-        """How well each network knows the world; see `equivocal.gestalt.probing`."""
+        """The accuracy of each network; see `equivocal.gestalt.probing`."""
         return score(self.models, self.held_out)
 
     @classmethod
@@ -81,11 +80,11 @@ class Run:
         Parameters
         ----------
         directory : str or Path
-            Where the run may be.
+            The folder to look in.
         world : World
-            Where its networks must have been trained.
+            The world in which its networks must have been trained.
         settings : TrainingSettings
-            How.
+            The settings of their training.
 
         Returns
         -------
@@ -96,8 +95,8 @@ class Run:
         Raises
         ------
         UserError
-            Where a run of another world or with other settings, or a file of somebody else's,
-            would be overwritten.
+            Where a run of another world or with other settings, or a user's own file, would be
+            overwritten.
         """
         directory = Path(directory)
         store = open_run(directory)
@@ -206,19 +205,20 @@ def train(
     settings : TrainingSettings, optional
         By default those of the paper.
     seed : int or numpy.random.Generator, optional
-        The same seed gives the same networks. A generator gives a seed, which the settings keep.
+        The same seed gives the same networks. From a generator a seed is drawn, which is recorded
+        in the settings.
     on_epoch : callable, optional
         Called with an `EpochReport` and the largest number of epochs, after each epoch.
     dropout : float
-        The share of hidden2 that is left out at random in training. It is no setting, so that runs
-        are known by what they always were; save networks trained with it in their own folder.
+        The share of hidden2 that is left out at random in training. It is not part of the settings,
+        so that keys of existing runs stay valid; save networks trained with it in their own folder.
     **changes
         Settings by name: `train("paper", networks=2, epochs=10)`.
 
     Returns
     -------
     Run
-        The networks, each at its best epoch, and how they came to be.
+        The networks, each at its best epoch, with their learning curves.
 
     Raises
     ------
@@ -255,12 +255,12 @@ def split_corpus(world: World, settings: TrainingSettings) -> tuple[Corpus, Corp
 
 
 def shuffle_ranks(settings: TrainingSettings) -> NDArray[np.intp]:
-    """Give each sentence a random rank, from another stream than the one of the corpus."""
+    """Return a random rank for each sentence, from another random stream than the corpus."""
     return np.random.default_rng([settings.seed, 1]).permutation(settings.sentences)
 
 
 def read_curves(path: Path, networks: int) -> pd.DataFrame:
-    """Read `curves.csv`, which must have the same epochs of every network."""
+    """Read `curves.csv`, which must have the same number of epochs for every network."""
     try:
         curves = read_table(path)
         epochs = curves.groupby("network")["epoch"].count()
@@ -344,8 +344,8 @@ def choose_decay(curves: pd.DataFrame) -> DecayChoice:
     Parameters
     ----------
     curves : DataFrame
-        As from `cross_validate`. The loss of a fold is the mean over networks, each at its best
-        epoch. The standard error is that of a mean over folds.
+        As returned by `cross_validate`. The loss of a fold is the mean over networks, each at its
+        best epoch. The standard error is that of a mean over folds.
 
     Returns
     -------

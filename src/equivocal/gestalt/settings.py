@@ -1,10 +1,10 @@
 """Training settings, and the recipes: named sets of defaults for them.
 
-`recipes.toml` holds every default. `paper` follows the paper to the letter and, where it is silent,
-does what a plain loop in a common framework does; `fast` takes a fraction of the steps; `sg2018`
-trains as Rabovsky, Hansen & McClelland (2018) did. A new number that changes the result is a field
-of `TrainingSettings` with a value there that leaves `fast` as it is; other recipes name what they
-change. docs/network.md has a table of all of them.
+`recipes.toml` holds every default. `paper` follows the paper to the letter and, where the paper
+gives no detail, does what a plain loop in a common framework does; `fast` takes a fraction of the
+steps; `sg2018` trains as Rabovsky, Hansen & McClelland (2018) did. A new setting is a field of
+`TrainingSettings` with a value in `fast` that leaves its results unchanged; the other recipes list
+only what differs from `fast`. docs/network.md has a table of all of them.
 """
 
 from collections.abc import Sequence
@@ -22,14 +22,14 @@ __all__ = ["RECIPES"]
 _FILE = read_toml(str(resources.files("equivocal.gestalt") / "recipes.toml"))
 _FAST: dict[str, Any] = _FILE["fast"]
 LIMITS: dict[str, list[float]] = _FILE.pop("limits") | {"sentences": [2, MAX_SAMPLE]}
-OPEN = _FILE.pop("open")  # the limits themselves are out
+OPEN = _FILE.pop("open")  # settings that must lie strictly between their limits
 RECIPES: dict[str, dict[str, Any]] = {name: _FAST | changes for name, changes in _FILE.items()}
-LARGEST = 1e300  # a whole number may be too large for a float, and even to be printed
+LARGEST = 1e300  # larger whole numbers may not fit a float, or be too long to print
 
 
 @dataclass(frozen=True, init=False)
 class TrainingSettings:
-    """Every number that decides what a training run ends with.
+    """Every setting that affects the result of a training run.
 
     A run can be repeated from this object, the world and the package version. `recipe` gives the
     values of all fields that are not given by name; a value out of range is a `UserError`.
@@ -38,7 +38,7 @@ class TrainingSettings:
     'coupled'
     """
 
-    recipe: str  # a name in RECIPES: where the values that were not given come from
+    recipe: str  # a name in RECIPES, which supplies the values that are not given
     networks: int
     seed: int
     sentences: int  # size of the sampled corpus, held-out part included
@@ -46,7 +46,7 @@ class TrainingSettings:
     epochs: int  # passes over the corpus, at most
     patience: int  # epochs without a better held-out loss before a network stops; 0: never stop
     batch: int  # sentences in a step; 0: draw questions from the whole corpus instead
-    steps: int  # if batch is 0: optimiser steps in an epoch, whatever the size of the corpus
+    steps: int  # if batch is 0: optimiser steps in an epoch, for a corpus of any size
     questions: int  # if batch is 0: questions drawn for a step
     loss: Literal["sum", "mean", "total"]  # see `equivocal.gestalt.training`
     optimiser: Literal["adam", "sgd"]
@@ -56,7 +56,7 @@ class TrainingSettings:
     second_moment: float  # Adam's β₂
     decay: Literal["decoupled", "coupled"]  # weight decay apart from the gradient, or added to it
     weight_decay: float
-    through_time: bool  # whether error flows back to the words before
+    through_time: bool  # whether gradients flow back to earlier words
     initial_weights: Literal["glorot", "framework", "uniform"]  # see `network.create_network`
     initial_range: float  # if uniform: the width of the range
     hidden: int  # units in both hidden layers
@@ -146,7 +146,7 @@ class TrainingSettings:
 
 
 def _read_value(text: str) -> Any:
-    """Read a whole number, another number, or true or false; the rest is returned as it is."""
+    """Read a whole number, another number, or true or false; return any other text unchanged."""
     for kind in (int, float):
         with suppress(ValueError):
             return kind(text)
@@ -154,28 +154,27 @@ def _read_value(text: str) -> Any:
 
 
 def _check_value(name: str, value: Any) -> Any:
-    """Return a value of the field's own type and in its range: `learning_rate = 1` is 1.0."""
+    """Check a value and convert it to the field's type: `learning_rate = 1` becomes 1.0."""
     example = _FAST[name]
     if isinstance(example, bool):
-        if not isinstance(value, bool):
-            raise UserError(f"{name} must be true or false, got {value!r:.60}.")
-        return value
-    if isinstance(example, str):
-        if value not in (choices := get_args(get_type_hints(TrainingSettings)[name])):
-            raise UserError(f"{name} must be one of {join_names(choices)}, got {value!r:.60}.")
-        return value
-    return _check_number(name, value, example)
-
-
-def _check_number(name: str, value: Any, example: int | float) -> int | float:
-    kind: type[int] | type[float] = int if isinstance(example, int) else float
-    fits = isinstance(value, int if kind is int else int | float) and not isinstance(value, bool)
+        rule, fits = "true or false", isinstance(value, bool)
+    elif isinstance(example, str):
+        choices = get_args(get_type_hints(TrainingSettings)[name])
+        rule, fits = f"one of {join_names(choices)}", value in choices
+    else:
+        whole = isinstance(example, int)
+        rule = f"a {'whole ' * whole}number such as {example}"
+        fits = isinstance(value, int if whole else int | float) and not isinstance(value, bool)
     if not fits:
-        what = "a whole number" if kind is int else "a number"
-        raise UserError(f"{name} must be {what} such as {example}, got {value!r:.60}.")
+        raise UserError(f"{name} must be {rule}, got {value!r:.60}.")
+    if name in LIMITS:
+        _check_range(name, value)
+    return type(example)(value)
+
+
+def _check_range(name: str, value: int | float) -> None:
     low, high = LIMITS[name]
     if not low <= value <= high or (name in OPEN and value in (low, high)):  # or NaN
         rule = f"from {low:,} to {high:,}" + ", these two excluded" * (name in OPEN)
-        given = value if abs(value) < LARGEST else "one that is not"
+        given = value if abs(value) < LARGEST else "a value outside"
         raise UserError(f"{name} must be {rule}, got {given}.")
-    return kind(value)

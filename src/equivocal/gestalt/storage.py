@@ -1,10 +1,10 @@
 """A run on disk: weights as safetensors, settings as TOML, the world it was trained in.
 
-DIR/run.toml                     settings, versions, seconds; written first, so that what an
-                                 interrupted run leaves is not taken for the user's own
-DIR/world.toml                   the world file, as it was
+DIR/run.toml                     settings, versions, seconds; written first, so that files of an
+                                 interrupted run are not taken for the user's own
+DIR/world.toml                   the text of the world file
 DIR/networks/00.safetensors …    one file per network, with the world's fingerprint inside
-DIR/curves.csv, DIR/scores.csv   loss and accuracy per epoch; how well each network ended
+DIR/curves.csv, DIR/scores.csv   loss and accuracy per epoch; scores of each trained network
 DIR/records/networks.json        the record of the store, with the checksums of all but the scores
 
 A folder may be copied to another machine. Change FORMAT when the arrays of a network change.
@@ -36,7 +36,7 @@ __all__ = ["name_arrays", "write_settings"]
 
 FORMAT = 1
 WRITTEN = ("world.toml", "networks", "curves.csv", "scores.csv")  # beside run.toml
-# settings that a run without a recipe does not have; all such runs were trained as `fast` is
+# settings that runs saved before there were recipes lack; all of these were trained as `fast`
 ADDED = (
     "recipe", "batch", "loss", "optimiser", "momentum", "decay",
     "through_time", "initial_weights", "initial_range",
@@ -69,7 +69,7 @@ def save_network(directory: Path, index: int, model: SentenceGestalt, world: Wor
     arrays = {name: np.asarray(array) for name, array in name_arrays(model).items()}
     about = {"format": FORMAT, "world": world.name, "fingerprint": world.fingerprint}
     with write_atomically(locate_network(directory, index)) as temporary:
-        # one entry, since safetensors writes several in any order and equal files should be equal
+        # a single entry: safetensors writes several in any order, and equal runs give equal files
         save_file(arrays, temporary, metadata={ABOUT: json.dumps(about)})
 
 
@@ -83,7 +83,7 @@ def finish_run(directory: Path, world: World, settings: TrainingSettings) -> Non
 def write_settings(
     path: Path, world: World, settings: TrainingSettings, **more: int | float | str
 ) -> None:
-    """Write everything needed to repeat a training, and what it was done with."""
+    """Write everything needed to repeat a training, and the machine and versions that it used."""
     content = {
         **more,
         "world": {"name": world.name, "fingerprint": world.fingerprint},
@@ -96,7 +96,7 @@ def write_settings(
 
 
 def read_settings(directory: Path) -> tuple[TrainingSettings, dict[str, Any]]:
-    """Read the settings of a run, complete or not, and all that `run.toml` says."""
+    """Read the settings of a run, complete or not, and the whole content of `run.toml`."""
     path = directory / "run.toml"
     try:
         content = read_toml(path)
@@ -128,7 +128,7 @@ def read_run(directory: Path) -> tuple[World, TrainingSettings, float]:
 def load_network(
     directory: Path, index: int, world: World | None = None
 ) -> tuple[SentenceGestalt, World]:
-    """Load one network of a run and its world; `world` insists on a particular one."""
+    """Load one network of a run and its world, which must be `world` if that is given."""
     own_world, settings, _ = read_run(directory)
     if not isinstance(index, int) or not 0 <= index < settings.networks:
         raise UserError(
@@ -146,7 +146,7 @@ def load_model(
     path = locate_network(directory, index)
     sizes = {"num_tokens": len(world.tokens), "num_units": len(world.units)}
     sizes |= {"hidden": settings.hidden, "gestalt": settings.gestalt}
-    # a network of shapes in place of weights
+    # a network with shapes in place of weights
     empty: SentenceGestalt = eqx.filter_eval_shape(create_network, jax.random.key(0), **sizes)
     expected = {name: leaf.shape for name, leaf in name_arrays(empty).items()}
 

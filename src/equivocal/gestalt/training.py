@@ -5,10 +5,10 @@ The loss is cross-entropy of the answer to every probe after every constituent,
     L(w) = Σ_q n_q Σ_k [log(1 + exp z_qk) − t_qk z_qk] / Σ_q n_q,
 
 over the distinct questions q (a prefix and a probe), with n_q the number of times q is asked in
-the corpus and t_q its mean answer; curves show this L whatever a step goes by. `settings.loss` says
-what the gradient of a step is taken of: "sum" is L, summed over output units; "mean" is L over the
-number of units, as the common frameworks average; "total" is summed over units and questions and
-averaged over sentences only.
+the corpus and t_q its mean answer; learning curves always show this L. `settings.loss` selects the
+loss that the steps minimise: "sum" is L, summed over output units; "mean" is L over the number of
+units, as the common frameworks average; "total" is summed over units and questions and averaged
+over sentences only.
 
 With `settings.batch`, an epoch is a shuffled pass over the corpus and a step sees every question
 about so many sentences (`BatchPlan`). With `batch = 0`, a step takes `questions` of the distinct q
@@ -17,15 +17,15 @@ unbiased estimate of the same gradient; questions are sorted by prefix, so a ste
 prefixes. An epoch is then a fixed number of steps. After an epoch both parts of the corpus are
 scored.
 
-The optimiser is Adam or gradient descent, with weight decay λ in one of two places, of weights and
-biases alike; η is the learning rate:
+The optimiser is Adam or gradient descent, with weight decay λ of weights and biases in one of two
+places; η is the learning rate:
 
     g ← ∇L(w) + λw                 coupled: decay is part of the gradient, as in `torch.optim.Adam`
     u = m̂ / (√v̂ + ε)  or  u = m    Adam, or momentum
     w ← w − η (u + λw)             decoupled: decay is apart, as in AdamW (Loshchilov & Hutter 2019)
 
-The networks differ in their initial weights alone; they share corpus, held-out part and order, so
-one batched product serves them all.
+The networks differ only in their initial weights; they share corpus, held-out part and order of
+sentences, so one batched product computes them all.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -62,7 +62,7 @@ from equivocal.world import Corpus
 
 
 class EpochReport(NamedTuple):
-    """What is known after an epoch; one entry per network."""
+    """Losses and accuracies after an epoch, one entry per network."""
 
     epoch: int  # from 1
     train_loss: Float[np.ndarray, " networks"]
@@ -72,7 +72,7 @@ class EpochReport(NamedTuple):
 
 
 Loss = Callable[[SentenceGestalt], Float[Array, ""]]
-OnEpoch = Callable[[EpochReport, int], None]  # called with the report and the most epochs there are
+OnEpoch = Callable[[EpochReport, int], None]  # called with the report and the largest epoch number
 
 
 class TrainingState(NamedTuple):
@@ -89,14 +89,14 @@ class TrainingState(NamedTuple):
 def _draw_dropout(
     key: Key[Array, ""], dropout: float, shape: tuple[int, int]
 ) -> Float[Array, "batch hidden"] | None:
-    """Draw what dropout leaves of ψ, scaled so that its mean is ψ; None stands for all of it."""
+    """Draw the factors by which dropout scales ψ, of mean 1; None where there is no dropout."""
     if not dropout:
         return None
     return jax.random.bernoulli(jax.random.fold_in(key, 1), 1 - dropout, shape) / (1 - dropout)
 
 
 @partial(jax.jit, static_argnames=("settings", "num_tokens", "num_units"))
-def _start(
+def _start_group(
     indices: Int[Array, " networks"],
     weight_decay: Float[Array, " networks"],
     settings: TrainingSettings,
@@ -128,7 +128,7 @@ def _start(
 
 
 class _Steps:
-    """What the steps of each epoch see: keys to draw questions with, or batches of sentences."""
+    """The inputs of an epoch's steps: keys to draw questions with, or batches of sentences."""
 
     def __init__(self, kept: Corpus, settings: TrainingSettings, key: Key[Array, ""]) -> None:
         self.settings, self.key = settings, key
@@ -157,12 +157,12 @@ def fit(
 ) -> tuple[SentenceGestalt, list[EpochReport]]:
     """Train `settings.networks` networks and return them stacked, each at its best epoch.
 
-    Both parts of the corpus have the same questions, with weight zero where one never asks.
-    A network whose held-out loss has not improved for `patience` epochs is left as it was best,
-    whatever the others go on to do; with patience 0 it is left as it was last. `dropout` is the
-    share ρ of hidden2 that is left out at random, anew for each question of a step; networks are
-    scored with all of it. With `strengths` of the weight decay, there are so many networks for
-    each strength, in this order.
+    Both parts of the corpus have the same questions, with weight zero where one part lacks a
+    question. A network whose held-out loss has not improved for `patience` epochs stops and keeps
+    its best weights while the others train on; with patience 0 every network keeps its last
+    weights. `dropout` is the share ρ of hidden2 that is left out at random, anew for each question
+    of a step; networks are scored with all of it. With `strengths` of the weight decay,
+    `settings.networks` networks are trained for each strength, in this order.
     """
     if not 0 <= dropout < 1:
         raise UserError(f"dropout must lie in [0, 1), got {dropout!r}.")
@@ -170,14 +170,14 @@ def fit(
     questions, train = collect_questions(kept), collect_answers(kept)
     data = (questions, train, collect_answers(held_out))
     steps = _Steps(kept, settings, order)
-    # what the program does not depend on is made alike, so that another seed reuses it
+    # settings that the compiled program does not depend on are set alike, so that runs share it
     program = replace(settings, seed=0, networks=1, weight_decay=0.0)
     sizes = len(kept.world.tokens), train.target.shape[1]
     strengths = [settings.weight_decay] if strengths is None else strengths
     decays = np.repeat(np.asarray(strengths, dtype=np.float32), settings.networks)
     indices = np.tile(np.arange(settings.networks), len(strengths))
     groups = [
-        _start(jnp.asarray(indices[part]), jnp.asarray(decays[part]), program, *sizes, start)
+        _start_group(jnp.asarray(indices[part]), jnp.asarray(decays[part]), program, *sizes, start)
         for part in np.array_split(np.arange(len(indices)), _count_groups(len(indices)))
     ]
     groups, reports = _run_epochs(groups, steps, data, program, dropout, on_epoch)
@@ -228,7 +228,7 @@ def _run_epochs(
 
 
 def _count_groups(networks: int) -> int:
-    """Count the groups of networks: one per core on a CPU, as such small products fill one."""
+    """Count the groups of networks: one per core on a CPU, as products this small fill a core."""
     return min(networks, count_cores()) if jax.default_backend() == "cpu" else 1
 
 
@@ -248,7 +248,7 @@ def take_steps(
     cumulative = jnp.cumsum(train.weight)
 
     def prepare_loss(key: Key[Array, ""], batch: Batch | None) -> Loss:
-        """Return what a step descends, as a function of one network."""
+        """Return the loss that a step minimises, as a function of one network."""
         if batch is None:
             rows = draw_rows(key, cumulative, settings.questions)
             kept = _draw_dropout(key, dropout, (len(rows), settings.hidden))
@@ -300,9 +300,9 @@ def _finish_epoch(
 def keep_best(
     state: TrainingState, test_loss: Float[Array, " networks"], patience: int
 ) -> TrainingState:
-    """Remember the weights of each network's best epoch, until it has stopped.
+    """Keep the weights of each network's best epoch, until it has stopped.
 
-    Without patience the last epoch counts as the best.
+    With patience 0 the last epoch counts as the best.
     """
     better = (test_loss < state.best_loss) & (state.waited < patience)
     better = better | (patience == 0)

@@ -1,13 +1,13 @@
-"""Results on disk: found, checked, saved, locked and resumed; and readers of untrusted files.
+"""Results on disk: find, verify, save, lock and resume them; readers of untrusted files.
 
     store       a store for everything a run produces: find, verify, recompute, save, resume
-    files       files that are written whole or not at all, checksums, the first look at a file
+    files       atomic writing, checksums, limits on the kind and size of files that are read
     locks       one run at a time in a folder
-    folders     what a folder holds already
-    text        TOML, JSON and CSV, within a size and a depth
-    arrays      safetensors and netCDF-3, headers first
+    folders     training runs, earlier results and foreign files in a folder
+    text        TOML, JSON and CSV, with limits on size and depth
+    arrays      safetensors and netCDF-3; headers are checked before data are read
 
-Nothing here runs what it reads. A file that is refused is refused with an `UnreadableError`.
+Nothing here executes what it reads. A file that is refused raises an `UnreadableError`.
 """
 
 from equivocal.store.arrays import (

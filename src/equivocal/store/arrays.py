@@ -1,8 +1,8 @@
 """Untrusted files of numbers: safetensors (weights, particles) and netCDF-3 (activations).
 
-Neither format holds code. The libraries read them; what the libraries leave open is checked here
-before memory is taken: lengths of headers, types, shapes, arrays that are larger than their file.
-The limits at the top may be changed.
+Neither format holds code. Libraries read the files; what they do not check is checked here before
+memory is allocated: lengths of headers, types, shapes, arrays that are larger than their file. The
+limits at the top may be changed.
 """
 
 import hashlib
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from scipy.io import netcdf_file
 
 
-HEADER_BYTES = 32 << 20  # a posterior's grows by 160 bytes with each output
-NETCDF_HEADER_BYTES = 16 << 20  # ours have a few KB; names of units are in them
+HEADER_BYTES = 32 << 20  # the header of a posterior grows by 160 bytes with each output
+NETCDF_HEADER_BYTES = 16 << 20  # those of activations have a few KB, names of units among them
 CHECKSUM = "sha256"  # key of the metadata of a safetensors file
 FLOATS = frozenset({"F32", "F64"})
-ATTRIBUTES = {"_FillValue", "_Encoding"}  # written by xarray; no other name begins with a line
-# those of SciPy's objects, which an attribute of a file would replace
+ATTRIBUTES = {"_FillValue", "_Encoding"}  # written by xarray; other private names are refused
+# attributes of SciPy's own objects, which an attribute of the file would replace
 FIELDS = {
     *("fp", "filename", "use_mmap", "mode", "version_byte", "maskandscale"),
     *("dimensions", "variables", "data"),
@@ -50,13 +50,13 @@ def read_tensors(
     path : str or Path
         The file.
     check : callable
-        Is given the metadata and the shapes before any array is read, and may raise an error.
+        Called with the metadata and the shapes before any array is read; may raise an error.
     names : sequence of str, optional
-        The arrays to read, if the file has them; all of them unless given.
+        The arrays to read, if the file has them; by default all of them.
     finite : bool
         Whether every number must be finite.
     kinds : set of str
-        The types of numbers that are read, as the format calls them.
+        The types of numbers that are accepted, as the format calls them.
 
     Returns
     -------
@@ -87,7 +87,7 @@ def read_tensors(
             arrays = {name: file.get_tensor(name) for name in wanted}
     except OSError as error:
         raise UnreadableError(path, error.strerror or str(error)) from None
-    except MemoryError:  # the library maps the whole file, which a limit of the process may forbid
+    except MemoryError:  # the library maps the whole file, which may exceed a limit of the process
         raise UnreadableError(path, "it needs more memory than this process may take") from None
     except SafetensorError as error:
         raise UnreadableError(path, str(error).rstrip(".")) from None
@@ -165,7 +165,7 @@ def _check_header(path: Path) -> None:
 def _check_array(
     path: Path, name: str, shape: tuple[int, ...], dtype: str, kinds: frozenset[str]
 ) -> None:
-    """Refuse an array that none of our files has."""
+    """Refuse an array of a type or shape that no file of this package has."""
     if dtype not in kinds:
         read = " and ".join(sorted(kinds))
         raise UnreadableError(path, f"array {name!r:.60} holds {dtype}; only {read} are read")
@@ -216,12 +216,12 @@ def _find_netcdf_problem(file: BinaryIO, size: int) -> str:
     try:
         with CheckedFile(_BoundedFile(file, size), mmap=True) as content:
             return _find_oversize(content, size)
-    except Exception as error:  # whatever SciPy makes of a damaged header
+    except Exception as error:  # SciPy raises errors of any kind on a damaged header
         return str(error) or type(error).__name__
 
 
 def _find_oversize(content: "netcdf_file", size: int) -> str:
-    """Return what is wrong with the shapes of variables, which may overlap in the file."""
+    """Return what is wrong with the shapes of variables, which could overlap in the file."""
     if any(length is None or length < 1 for length in content.dimensions.values()):
         return "a dimension is empty or has no fixed length"
     total = 0
@@ -238,7 +238,7 @@ def _is_plain(name: str) -> bool:
 
 
 class _BoundedFile:
-    """A file that gives as many bytes as it has and as a header may have, or raises an error."""
+    """A file that raises an error where more is read than it has or than a header may have."""
 
     def __init__(self, file: BinaryIO, size: int) -> None:
         self._file, self._left = file, min(size, NETCDF_HEADER_BYTES)

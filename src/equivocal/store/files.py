@@ -1,11 +1,10 @@
 """Safe reading and writing of single files: atomic writes, checksums, limits on untrusted files.
 
-Every reader of `equivocal.store` opens its file with `open_limited`, which looks at its kind and
-its size, and refuses what it cannot use with an `UnreadableError`. Limits of size are given by the
-readers, so they are changed there.
+Every reader of `equivocal.store` opens its file with `open_limited`, which checks its kind and its
+size and raises an `UnreadableError` if either is wrong. Each reader sets its own limit of size.
 
-A file is written beside its place and then renamed. A killed process can leave such a temporary
-file; `remove_orphans` finds it by its name.
+A file is written under a temporary name in the same folder and then renamed. A killed process can
+leave such a temporary file; `remove_orphans` finds it by its name.
 """
 
 import errno
@@ -31,14 +30,14 @@ __all__ = [
     "write_text_atomically",
 ]
 
-# Ours: .NAME.0123abcd.tmp; safetensors writes under .tmpAbC123, Python under .tmpabc_1234.
+# Names of temporary files: .NAME.0123abcd.tmp here, .tmpAbC123 (safetensors), .tmpabc_1234 (Python)
 ORPHAN = re.compile(r"\..+\.[0-9a-f]{8}\.tmp|\.tmp([A-Za-z0-9]{6}|[a-z0-9_]{8})")
-FULL = {errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC)}  # Windows knows no quota
-DEPTH = 4  # how many levels of folders a run makes in its own
+FULL = {errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC)}  # Windows has no quota
+DEPTH = 4  # how many levels of folders a run makes in its own folder
 
 
 class UnreadableError(UserError):
-    """A file that is refused; `reason` is a phrase for callers who have better advice to add."""
+    """A file that is refused; callers with better advice build their message from `reason`."""
 
     def __init__(self, path: str | Path, reason: str, advice: str = "") -> None:
         self.reason = reason
@@ -48,9 +47,9 @@ class UnreadableError(UserError):
 
 @contextmanager
 def open_limited(path: Path, most: int) -> Iterator[tuple[BinaryIO, int]]:
-    """Open an ordinary file of at most `most` bytes, and give it together with its size.
+    """Open an ordinary file of at most `most` bytes, and yield it together with its size.
 
-    A pipe or a device could be read for ever, so it is not even opened.
+    Pipes and devices, which could be read for ever, are refused without being opened.
     """
     try:
         if not stat.S_ISREG(path.stat().st_mode):
@@ -82,7 +81,7 @@ def format_size(size: int) -> str:
     Returns
     -------
     str
-        Three digits and a binary unit.
+        At most three digits, and a binary unit.
 
     Examples
     --------
@@ -107,7 +106,7 @@ def resolve_inside(folder: str | Path, name: str, where: str, *, links: bool = F
     name : str
         The name, as written there.
     where : str
-        How messages call the setting.
+        What messages call the setting.
     links : bool
         Whether a symbolic link may lead out of the folder.
 
@@ -164,7 +163,7 @@ def is_plain_name(name: str) -> bool:
 
 @contextmanager
 def write_atomically(path: str | Path) -> Iterator[Path]:
-    """Give a temporary path beside `path`, which takes its place when the block succeeds.
+    """Yield a temporary path in the same folder, which replaces `path` if the block succeeds.
 
     A killed process leaves at most a hidden `.NAME.XXXX.tmp`, never half of `path`. The block
     should do nothing but write: an `OSError` in it is reported as a failure to write.
@@ -173,31 +172,31 @@ def write_atomically(path: str | Path) -> Iterator[Path]:
     if path.exists() and not path.is_file():  # a folder or a device must not be replaced by a file
         raise UserError(f"cannot write to {path}: it is not an ordinary file; choose another name.")
     temporary = path.parent / f".{path.name}.{secrets.token_hex(4)}.tmp"
-    try:  # from before the file is there: Ctrl-C may come while it is being made
+    try:  # begins before the file exists, since Ctrl-C may come while it is being created
         with explain_write_errors(path):
             path.parent.mkdir(parents=True, exist_ok=True)
             temporary.touch(exist_ok=False)
             mode = temporary.stat().st_mode
             yield temporary
             temporary.chmod(mode)  # safetensors makes files that only their owner may read
-            # or a power failure may leave the new name with nothing behind it
+            # without this, a power failure may leave an empty file under the new name
             with temporary.open("rb+") as written:
                 os.fsync(written.fileno())
             temporary.replace(path)
     finally:
-        with suppress(OSError):  # a disk that became read-only keeps it; already reported above
+        with suppress(OSError):  # fails on a disk that became read-only, which was reported above
             temporary.unlink(missing_ok=True)
 
 
 @contextmanager
 def explain_write_errors(path: Path) -> Iterator[None]:
-    """Turn whatever keeps a file from being written into a `UserError` of one sentence."""
+    """Turn errors of the system that keep a file from being written into a `UserError`."""
     try:
         yield
     except UserError:
         raise
     except Exception as error:
-        # safetensors has an error of its own, which carries the system's: "… (os error 28)"
+        # safetensors has an error type of its own, with the system's number: "… (os error 28)"
         wrapped = re.search(r"\(os error (\d+)\)", str(error))
         if not isinstance(error, OSError) and wrapped is None:
             raise
@@ -209,11 +208,11 @@ def explain_write_errors(path: Path) -> Iterator[None]:
 
 
 def ensure_writable(directory: str | Path) -> None:
-    """Make a folder, and fail before the work rather than after it if it cannot be written to."""
+    """Create a folder and check that it can be written to, before work on its content begins."""
     directory = Path(directory)
     with explain_write_errors(directory):
         directory.mkdir(parents=True, exist_ok=True)
-        with TemporaryFile(dir=directory, prefix=".tmp"):  # without a name, where the system can
+        with TemporaryFile(dir=directory, prefix=".tmp"):  # has no name, where the system allows it
             pass
 
 
@@ -226,7 +225,7 @@ def write_text_atomically(path: str | Path, text: str) -> None:
 def remove_orphans(folder: Path) -> None:
     """Remove temporary files that killed processes left in a folder or up to four levels below it.
 
-    Nobody else may be writing there; `equivocal.store.locks` sees to that.
+    No other process may be writing there; `equivocal.store.locks` ensures that.
     """
     for depth in range(DEPTH + 1):
         for file in folder.glob("*/" * depth + ".*"):

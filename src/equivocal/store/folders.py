@@ -1,17 +1,17 @@
-"""What a folder holds already: a training run, results of other settings, or a user's own files.
+"""What a folder already holds: a training run, results of other settings, or a user's own files.
 
 A training run is found and checked here without JAX, whose import takes longer than the answers of
 `equivocal.asking`; `equivocal.gestalt.storage` writes it.
 
-    FOLDER/run.toml                     settings; written first, so the rest is known to be ours
-    FOLDER/world.toml, curves.csv       the world of the networks, and how they learned
+    FOLDER/run.toml                     settings; written first, to mark the folder as a run's own
+    FOLDER/world.toml, curves.csv       the world of the networks, and their learning curves
     FOLDER/networks/00.safetensors …    one file for each network
-    FOLDER/records/networks.json        checksums of all of them; written last: they are finished
+    FOLDER/records/networks.json        checksums of all files; written last, to mark it complete
 
 A user's own files are never overwritten, and results never silently. A command leaves a TOML file
 in its folder that says which run wrote the rest: `suites.toml`, `compare.toml`, … Tables and
 figures are made in seconds from networks and posteriors, which are kept; so a run with other
-settings may overwrite them, and says so.
+settings may overwrite them, and announces it.
 """
 
 import hashlib
@@ -41,7 +41,7 @@ __all__ = [
 NETWORKS = "networks"  # the name of their record
 RECORD = f"{RECORDS}/{NETWORKS}.json"
 TRAIN_AGAIN = "train again, into the same folder or another one (`equivocal train`, `reproduce`)."
-CHECKSUM = "# sha256 of all that follows: "  # on top of `run.toml`, in earlier versions
+CHECKSUM = "# sha256 of all that follows: "  # first line of `run.toml` in earlier versions
 
 
 def locate_network(directory: Path, index: int) -> Path:
@@ -55,14 +55,15 @@ def open_run(directory: Path) -> Store:
 
 
 def has_run(directory: Path) -> bool:
-    """Return whether a folder holds trained networks that are finished, be they damaged or not."""
+    """Return whether a folder holds a complete run of networks, even if a file is damaged."""
     return open_run(directory).find_key(NETWORKS) is not None
 
 
 def check_run(directory: Path, *needed: Path) -> None:
-    """Refuse a folder without finished networks, or with damaged files (of those needed, if any).
+    """Refuse a folder without a complete run, or with damaged files among those `needed`.
 
-    Runs of the earliest versions have no checksums, so none of their files is refused here.
+    By default all files are needed. Runs of the earliest versions have no checksums, so none of
+    their files is refused here.
     """
     if not directory.is_dir():
         raise UserError(
@@ -84,8 +85,9 @@ def check_run(directory: Path, *needed: Path) -> None:
 def _read_older(path: Path) -> dict[str, dict[str, Any]]:
     """Turn the checksums that `run.toml` had in earlier versions into a record.
 
-    Its own was on top; where that is wrong, `run.toml` itself is in the record, as damaged. Today
-    `checksums` is the name of the record, so that `run.toml` alone says that nothing is finished.
+    Its first line was a checksum of the rest; where that is wrong, the record lists `run.toml`
+    itself as damaged. Today `checksums` is the path of the record instead of a table, so a
+    `run.toml` without that record is not a complete run.
     """
     if not path.exists():
         return {}
@@ -104,14 +106,14 @@ def _read_older(path: Path) -> dict[str, dict[str, Any]]:
 
 
 def announce_overwrite(path: Path, settings: dict[str, Any], compared: Sequence[str]) -> None:
-    """Say so if results beside `path` were made with other settings and will be overwritten.
+    """Announce it if results in the folder of `path` had other settings and will be overwritten.
 
     Parameters
     ----------
     path : Path
-        The record of the earlier run, if there was one.
+        The TOML file with the settings of the earlier run, if there was one.
     settings : dict
-        What the record will say now.
+        The settings of the new run.
     compared : sequence of str
         The settings that distinguish one run from another.
     """
@@ -122,7 +124,7 @@ def announce_overwrite(path: Path, settings: dict[str, Any], compared: Sequence[
     except UnreadableError:
         announce(f"{path} cannot be read; the results in {path.parent} are replaced")
         return
-    wanted = parse_toml(tomli_w.dumps(settings))  # as it is read back
+    wanted = parse_toml(tomli_w.dumps(settings))  # the types that reading a file gives
     changed = [
         name for key in compared for name in _find_changes(key, found.get(key), wanted.get(key))
     ]
@@ -131,7 +133,7 @@ def announce_overwrite(path: Path, settings: dict[str, Any], compared: Sequence[
 
 
 def refuse_foreign_files(path: Path, written: Sequence[str]) -> None:
-    """Refuse a folder that holds a file to be `written`, and no record `path` of such a run."""
+    """Refuse a folder that has a file to be `written`, but no settings file `path` of a run."""
     taken = [name for name in written if (path.parent / name).exists()]
     if taken and not path.exists():
         raise UserError(
@@ -150,5 +152,5 @@ def _find_changes(name: str, found: Any, wanted: Any) -> Iterator[str]:
 
 
 def _ignore_order(value: Any) -> Any:
-    """Return lists as sets: suites and measures are the same in whatever order they were given."""
+    """Return lists as sets, since suites and measures may be given in any order."""
     return set(map(str, value)) if isinstance(value, list) else value

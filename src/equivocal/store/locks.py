@@ -1,9 +1,9 @@
 """One run at a time in a folder.
 
-The operating system holds the lock (`flock`, by the library `filelock`), so that it is free the
-moment its process ends, however it ends. Two hidden files stand in the folder meanwhile:
-`.equivocal.lock`, which is locked, and `.equivocal.json`, which says by whom. A run that ends
-removes both; those that a killed run leaves mean nothing and are used again.
+The operating system holds the lock (`flock`, through the library `filelock`), so it is released as
+soon as its process ends, however it ends. Meanwhile the folder has two hidden files:
+`.equivocal.lock`, which is locked, and `.equivocal.json`, which describes the process that holds
+the lock. A run that ends removes both; files left by a killed run have no effect and are reused.
 """
 
 import json
@@ -25,7 +25,7 @@ from equivocal.store import files
 __all__ = ["hold_folder"]
 
 LOCK, HOLDER = ".equivocal.lock", ".equivocal.json"
-MOMENT = 0.2  # seconds; one look could fall into the other's end and refuse a folder that is free
+MOMENT = 0.2  # seconds to try; a single attempt could fail while the other run is just ending
 OURS = ("equivocal", "__main__.py")  # the command, and `python -m equivocal`
 
 
@@ -38,14 +38,14 @@ def hold_folder(folder: Path, *, wait: bool = False) -> Iterator[None]:
     Parameters
     ----------
     folder : Path
-        Is made if needed.
+        Created if needed.
     wait : bool
         Whether to wait for another run that holds the folder.
 
     Raises
     ------
     UserError
-        Where another run holds the folder, which is named; or where it cannot be written to.
+        Where another run, which is named, holds the folder, or the folder cannot be written to.
     """
     files.ensure_writable(folder)
     lock = FileLock(folder / LOCK)
@@ -59,7 +59,7 @@ def hold_folder(folder: Path, *, wait: bool = False) -> Iterator[None]:
             yield
         finally:
             _release(lock, folder)
-    except KeyboardInterrupt:  # it may have come while the folder was being released
+    except KeyboardInterrupt:  # may have come while the folder was being released
         _release(lock, folder)
         raise
 
@@ -67,11 +67,12 @@ def hold_folder(folder: Path, *, wait: bool = False) -> Iterator[None]:
 def _release(lock: FileLock, folder: Path) -> None:
     """Remove the two files and release the folder, unless another run holds it.
 
-    The files go while the lock is held: whoever has opened one but not locked it yet finds it
-    unlinked, and starts over with a new one. Windows refuses, and the lock removes it there.
+    The files are removed while the lock is held: a process that has opened the lock file but not
+    locked it yet finds it unlinked, and starts over with a new one. Windows refuses to remove a
+    locked file; there, `filelock` removes it.
     """
     if not lock.is_locked:
-        # Ctrl-C while the lock was being taken, or here: its file may be there
+        # after Ctrl-C in `_acquire` or in this function, the lock file may still exist
         lock = FileLock(folder / LOCK)
         with suppress(Timeout, OSError):
             if folder.is_dir():
@@ -99,7 +100,7 @@ def _acquire(lock: FileLock, folder: Path, *, wait: bool) -> None:
 
 
 def _describe_process() -> dict[str, str | int]:
-    """Describe this process for those who find the folder in use."""
+    """Describe this process, for the error message of a run that finds the folder in use."""
     program, *arguments = sys.argv or ["python"]
     name = "equivocal" if Path(program).name in OURS else Path(program).name
     return {
@@ -111,10 +112,10 @@ def _describe_process() -> dict[str, str | int]:
 
 
 def _describe_holder(folder: Path) -> str:
-    """Describe the process that holds a folder, as far as that can be read."""
+    """Describe the process that holds a folder, or return "another run" if that is not known."""
     try:
         holder = json.loads((folder / HOLDER).read_text(encoding="utf-8"))
         who = f"process {int(holder['process'])} on {holder['host']!s:.80}"
         return f"{who} (`{holder['command']!s:.200}`, since {holder['since']!s:.40})"
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
-        return "another run"  # it has only just begun, or just ended
+        return "another run"  # has only just begun, or just ended

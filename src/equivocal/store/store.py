@@ -1,12 +1,12 @@
 """A store for everything a run produces: find, verify, recompute, save, resume.
 
-    FOLDER/NAME…                  the files of a result, wherever its maker wants them
+    FOLDER/NAME…                  the files of a result, anywhere in the folder
     FOLDER/records/NAME.json      {"key": KEY, "files": {"NAME.csv": SHA256, …}}
 
 A key is a hash of everything that the result depends on (`hash_content`). A record is written after
-the files it names, and those appear whole or not at all. So an interrupted run resumes where it
-was and ends with the same numbers, a folder may be copied to another machine or filled by several,
-and a file that was damaged or edited is named in a warning and recomputed.
+the files it names, and all of them are written atomically. So an interrupted run resumes where it
+stopped and ends with the same numbers, a folder may be copied to another machine or filled by
+several, and a file that was damaged or edited is named in a warning and recomputed.
 
     store = Store(folder)
     table = store.load_or_make("tables/scores", key, ".csv", load=read, make=compute, save=write)
@@ -40,7 +40,7 @@ Result = TypeVar("Result")
 
 
 def hash_content(*parts: Any) -> str:
-    """Return a short hash of anything JSON can hold, and of the package's version.
+    """Return a short hash of values and of the package's version.
 
     Parameters
     ----------
@@ -62,7 +62,7 @@ def hash_files(*paths: Path) -> str:
     Parameters
     ----------
     *paths : Path
-        The files, in an order that matters.
+        The files; the hash depends on their order.
 
     Returns
     -------
@@ -79,8 +79,8 @@ def hash_files(*paths: Path) -> str:
 def hash_code() -> str:
     """Return a short hash of the package's own files.
 
-    Statistics and drawing take seconds, so they are repeated whenever the code changed; networks
-    and posteriors, which take long, are recomputed for a new version only.
+    Statistics and drawing take seconds, so they are repeated whenever the code has changed;
+    networks and posteriors, which take long, are recomputed only for a new version.
 
     Returns
     -------
@@ -93,15 +93,16 @@ def hash_code() -> str:
 
 
 class Store:
-    """The results of one folder, each found by its name and the key of all it depends on.
+    """The results in one folder, each found by its name and a key of everything it depends on.
 
     Parameters
     ----------
     folder : Path
-        Where the files and their records are. The caller holds it (`hold_folder`), unless `shared`.
+        The folder of the files and their records. The caller locks it by `hold_folder`, unless it
+        is `shared`.
     shared : bool
-        Several processes use the folder at once, as they do with a cache: results are made under
-        the folder's lock, and whoever comes second waits and finds them.
+        Whether several processes use the folder at once, as a cache: results are then made under
+        the folder's lock, and a second process waits and finds them.
     older : mapping of str to dict, optional
         Records by name that an earlier version kept elsewhere; used where the folder has none.
     """
@@ -115,7 +116,7 @@ class Store:
     ) -> None:
         self.folder = Path(folder)
         self._shared, self._older = shared, older or {}
-        self._checksums: dict[tuple[str, int, int], str | None] = {}  # no file is read twice
+        self._checksums: dict[tuple[str, int, int], str | None] = {}  # by path, time and size
 
     def find_key(self, name: str) -> str | None:
         """Find the key that a finished result was made with.
@@ -123,14 +124,14 @@ class Store:
         Parameters
         ----------
         name : str
-            What the result is called in this folder.
+            The name of the result in this folder.
 
         Returns
         -------
         str or None
-            None where it has no record, so is not finished.
+            None where the result has no record, so it is not finished.
         """
-        record = self._read(name)
+        record = self._read_record(name)
         return None if record is None else record["key"]
 
     def find(self, name: str, key: str | None = None, *, warn: bool = True) -> list[Path] | None:
@@ -139,18 +140,19 @@ class Store:
         Parameters
         ----------
         name : str
-            What the result is called in this folder; may contain slashes.
+            The name of the result in this folder; may contain slashes.
         key : str, optional
-            The hash of everything it depends on; None takes whatever is there.
+            The hash of everything it depends on; None accepts any key.
         warn : bool
-            Whether to name damaged files before they are recomputed; missing ones never are.
+            Whether to warn of damaged files before they are recomputed; there is never a warning
+            of missing ones.
 
         Returns
         -------
         list of Path or None
-            None where the result is missing, was made from something else, or is damaged.
+            None where the result is missing, has another key, or is damaged.
         """
-        record = self._read(name)
+        record = self._read_record(name)
         if record is None or key not in (None, record["key"]):
             return None
         damaged = self._find_mismatches(record)
@@ -170,9 +172,9 @@ class Store:
         Returns
         -------
         list of Path
-            Those that are missing or altered.
+            Their paths, whether they exist or not.
         """
-        records = (record for name in names if (record := self._read(name)) is not None)
+        records = (record for name in names if (record := self._read_record(name)) is not None)
         return [path for record in records for path in self._find_mismatches(record)]
 
     def record(self, name: str, key: str, files: Iterable[Path]) -> None:
@@ -193,7 +195,7 @@ class Store:
         write_text_atomically(self._locate_record(name), text)
 
     def make(self, name: str, key: str, work: Callable[[], Iterable[Path]]) -> bool:
-        """Make a result of several files unless it is finished.
+        """Make a result of several files, unless it is finished already.
 
         Parameters
         ----------
@@ -207,10 +209,10 @@ class Store:
         bool
             Whether the work was done now.
         """
-        if self.find(name, key, warn=not self._shared) is not None:
+        if self._shared and self.find(name, key, warn=False) is not None:
             return False
-        with self._hold():
-            if self._shared and self.find(name, key) is not None:
+        with self._lock_if_shared():
+            if self.find(name, key) is not None:
                 return False
             self.record(name, key, list(work()))
             return True
@@ -238,19 +240,17 @@ class Store:
         make : callable
             Computes the result.
         save : callable
-            Writes the result to a path, which is temporary and takes the file's place when done.
+            Writes the result to a temporary path, which is renamed afterwards.
 
         Returns
         -------
         object
             What `load` or `make` returned.
         """
-        found = self._load(name, key, load, warn=not self._shared)
-        if found is not None:
+        if self._shared and (found := self._load_result(name, key, load, warn=False)) is not None:
             return found
-        with self._hold():
-            found = self._load(name, key, load, warn=True) if self._shared else None
-            if found is not None:
+        with self._lock_if_shared():
+            if (found := self._load_result(name, key, load, warn=True)) is not None:
                 return found
             made, path = make(), self.folder / f"{name}{suffix}"
             with write_atomically(path) as temporary:
@@ -258,7 +258,7 @@ class Store:
             self.record(name, key, [path])
         return made
 
-    def _load(
+    def _load_result(
         self, name: str, key: str, load: Callable[[Path], Result], *, warn: bool
     ) -> Result | None:
         """Load a finished result, or return None where it must be made."""
@@ -272,8 +272,8 @@ class Store:
                 warnings.warn(f"{str(error).rstrip('.')}; recomputing it.", stacklevel=4)
             return None
 
-    def _hold(self) -> AbstractContextManager[None]:
-        """Hold a shared folder, waiting for other processes."""
+    def _lock_if_shared(self) -> AbstractContextManager[None]:
+        """Lock the folder if it is shared, waiting for other processes."""
         if not self._shared:
             return nullcontext()
         from equivocal.store.locks import hold_folder
@@ -283,8 +283,8 @@ class Store:
     def _locate_record(self, name: str) -> Path:
         return self.folder / RECORDS / f"{name}.json"
 
-    def _read(self, name: str) -> dict[str, Any] | None:
-        """Read a record, which may come from anybody; its files must lie in this folder."""
+    def _read_record(self, name: str) -> dict[str, Any] | None:
+        """Read a record, which is not trusted: the files it names must lie in this folder."""
         path = self._locate_record(name)
         if not path.exists() and name not in self._older:
             return None
@@ -303,7 +303,7 @@ class Store:
         return [path for path, checksum in files if self._compute_checksum(path) != checksum]
 
     def _compute_checksum(self, path: Path) -> str | None:
-        """Compute the checksum of a file, once for as long as the file does not change."""
+        """Compute the checksum of a file, or look it up if the file has not changed since."""
         try:
             about = path.stat()
         except OSError:

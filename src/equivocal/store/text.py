@@ -1,8 +1,8 @@
-"""Untrusted TOML, JSON and CSV: the size is checked before reading, the depth before parsing.
+"""Untrusted TOML, JSON and CSV: the size is checked before reading, long keys before parsing.
 
-Python's own parsers run nothing, but they can be kept busy: nesting ends in a `RecursionError`, a
-key of n dotted parts takes n² steps, an integer of n digits too (Python stops at 4,300). The limits
-at the top may be changed.
+Python's own parsers execute nothing, but hostile input can exhaust them: deep nesting ends in a
+`RecursionError`, a key of n dotted parts takes n² steps, and so does an integer of n digits (Python
+stops at 4,300). The limits at the top may be changed.
 """
 
 import gzip
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-SETTINGS_BYTES = 1 << 20  # the longest of ours has 4 KB
-TABLE_BYTES = 64 << 20  # rows of a table; the largest grid's has 1 MB
-MOST_PARTS = 64  # of a dotted key; ours have up to 5
-# Starts at the first letter of a key only, and never goes back, so that it takes linear time.
+SETTINGS_BYTES = 1 << 20  # the longest settings file of the package has 4 KB
+TABLE_BYTES = 64 << 20  # the table of the largest grid has 1 MB
+MOST_PARTS = 64  # of a dotted key; keys of the package have up to 5
+# Matches from the first letter of a key only and never backtracks, so that it takes linear time.
 _PART = r"""(?>[\w-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]*+\.[ \t]*+"""
 _LONG_KEY = re.compile(rf"(?<![\w-])(?:{_PART}){{{MOST_PARTS}}}", re.ASCII)
 QUOTE = "take commas from the ends of rows, or put quotes round text that has a comma"
-ZIP, GZIP = b"PK\x03\x04", b"\x1f\x8b"  # how such files begin
+ZIP, GZIP = b"PK\x03\x04", b"\x1f\x8b"  # first bytes of such files
 
 
 def read_text(path: str | Path, most: int = SETTINGS_BYTES, *, packed: bool = False) -> str:
@@ -40,9 +40,9 @@ def read_text(path: str | Path, most: int = SETTINGS_BYTES, *, packed: bool = Fa
     path : str or Path
         The file.
     most : int
-        How many bytes the file may have, and the text once unpacked.
+        How many bytes the file may have, and its text once decompressed.
     packed : bool
-        Whether the file is packed by gzip.
+        Whether the file is compressed by gzip.
 
     Returns
     -------
@@ -52,7 +52,7 @@ def read_text(path: str | Path, most: int = SETTINGS_BYTES, *, packed: bool = Fa
     Raises
     ------
     UnreadableError
-        Where the file is missing, too long, packed in another way, or not UTF-8 text.
+        Where the file is missing, too long, compressed in another way, or not UTF-8 text.
     """
     path = Path(path)
     with open_limited(path, most) as (file, _):
@@ -75,7 +75,7 @@ def read_text(path: str | Path, most: int = SETTINGS_BYTES, *, packed: bool = Fa
 
 
 def _unpack(path: Path, data: bytes, most: int) -> bytes:
-    """Unpack what gzip packed, no further than one byte beyond `most`."""
+    """Decompress data by gzip, up to one byte more than `most`."""
     if data and not data.startswith(GZIP):
         why = "its name ends in .gz, and it is not packed by gzip"
         raise UnreadableError(path, why, "rename it")
@@ -227,7 +227,7 @@ def read_table(path: str | Path, most: int = TABLE_BYTES, **options: Any) -> "pd
         raise UnreadableError(
             path, f"it is not a CSV table ({str(error).strip()})", QUOTE
         ) from None
-    # pandas takes the first cells for names of rows, and all columns move by as many
+    # pandas takes surplus first cells for row names, which shifts all columns
     if len(table) and not isinstance(table.index, pd.RangeIndex):
         raise UnreadableError(path, "row 2 has more cells than the header", QUOTE)
     return table
@@ -236,7 +236,7 @@ def read_table(path: str | Path, most: int = TABLE_BYTES, **options: Any) -> "pd
 def read_cells(
     path: str | Path, columns: Sequence[str], most: int = TABLE_BYTES
 ) -> list[tuple[int, dict[str, str]]]:
-    """Read a CSV file written by hand, as text; rows without any text are left out.
+    """Read a CSV file written by hand, with all cells as text; empty rows are left out.
 
     Parameters
     ----------

@@ -1,8 +1,7 @@
-"""What can be said: words, events, sentences, and the exact truth about them.
+"""Worlds: words, events and sentences with their exact probabilities.
 
-A world is one TOML file (`docs/worlds.md`); `World.load` reads it, and everything
-else is reached through `World`.
-This package does not depend on networks.
+A world is one TOML file (`docs/worlds.md`); `World.load` reads it, and everything else is reached
+through `World`. This package does not depend on networks.
 """
 
 from equivocal.world.corpus import Corpus

@@ -1,12 +1,12 @@
-"""Everything that can be wrong with a world file whose shape is right (see `schema`).
+"""Checks of a world file whose keys and types are right (see `schema`).
 
-`find_problems` reads the whole file and returns every problem, each with its table and its fix. A
-new rule of the format is a new generator, called there. `find_unused_parts` needs the events too.
+`find_problems` checks the whole file and returns every problem, each with its table and its fix. A
+new rule of the format is a new generator, called there. `find_unused_parts` also needs the events.
 """
 
 import unicodedata
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from graphlib import CycleError, TopologicalSorter
 from itertools import chain, islice
 
@@ -21,16 +21,16 @@ from equivocal.world.queries import PLUS
 from equivocal.world.schema import ABSENT, ActionSpec, Rule, WorldFile, list_asked_roles
 from equivocal.world.spelling import collect_spellings, fold, inflect_verb, list_declared_spellings
 
-MOST_PROBLEMS = 100  # each may look for the nearest of all names; nobody reads more at once
-MOST_ROLES = 100  # columns of every table of events
+MOST_PROBLEMS = 100  # as many as anybody reads; each may be compared with all known names
+MOST_ROLES = 100  # each is a column of every table of events
 MOST_FEATURES = 1 << 31  # words × units, a byte each; 30,000 words with a feature each are fewer
-MOST_PAIRS = 10_000_000  # actions × constructions, all looked at
-MOST_CHANGES = 10_000  # constructions that noise makes of others, each walked through
-SUM_TOLERANCE = 1e-6  # "0.333, 0.333, 0.334" is meant to be one; "0.33" three times is not
+MOST_PAIRS = 10_000_000  # actions × constructions, all of which are checked
+MOST_CHANGES = 10_000  # constructions that noise makes of others, all of which are enumerated
+SUM_TOLERANCE = 1e-6  # allows for round-off; 0.33 three times is not 1
 
 
 def find_oversize(file: WorldFile) -> list[Problem]:
-    """Find sizes that no check could take, or that would take all memory afterwards."""
+    """Find sizes with which the checks would take too long, or the world too much memory."""
     words = sum(map(len, file.words.values()))
     used = {feature for words in file.words.values() for has in words.values() for feature in has}
     units = len(used | set(file.features or ())) + len(file.roles)
@@ -62,7 +62,7 @@ def find_problems(file: WorldFile, unused: Iterable[str] = ()) -> list[Problem]:
         _check_groups(file, names),
         _check_actions(file, names),
         _check_constructions(file, names),
-        _check_shares(file),
+        _check_shares(file, names),
         find_noise_problems(file, names),
         _check_inserted(file, names),
         (
@@ -74,7 +74,7 @@ def find_problems(file: WorldFile, unused: Iterable[str] = ()) -> list[Problem]:
 
 
 def _check_texts(value: object) -> Iterator[Problem]:
-    """Check every text of a file, keys included: they end up on terminals."""
+    """Check that no text, keys included, has control characters, which could reach a terminal."""
     if isinstance(value, str):
         if any(unicodedata.category(c) == "Cc" and c not in "\n\t" for c in value):
             yield Problem("", f"{value!r} has a control character; remove it.")
@@ -116,33 +116,28 @@ def _check_repetitions(file: WorldFile) -> Iterator[Problem]:
 
 
 def _check_references(file: WorldFile, names: Names) -> Iterator[Problem]:
-    """Check that every name that is used is in the table it must come from."""
-    no_word, roles = "add it to a [words] table.", f"roles are {join_names(file.roles)}."
-    references: list[tuple[str, str, Iterable[str], Collection[str], str]] = [
-        ("[verbs]", "word", file.verbs, names.words, no_word),
-        ("[forms]", "word", file.forms, names.words, no_word),
-    ]
+    """Check that every name in use is declared in the table where it must be."""
+    roles, add_action = f"roles are {join_names(file.roles)}.", "add an [actions] table for it."
+    no_word, no_verb = "add it to a [words] table.", "name a word, or use `action`."
+    yield from find_unknown("[verbs]", "word", file.verbs, names.words, no_word)
+    yield from find_unknown("[forms]", "word", file.forms, names.words, no_word)
     for name, members in file.groups.items():
-        references.append((f"[groups] {name}", "word", members, names.known, no_word))
+        yield from find_unknown(f"[groups] {name}", "word", members, names.known, no_word)
     if file.features is not None:
         declared = dict.fromkeys(file.features)
         for place, features in _list_features(file).items():
-            references.append((place, "feature", features, declared, "add it to `features`."))
+            yield from find_unknown(place, "feature", features, declared, "add it to `features`.")
     for name, action in file.actions.items():
         place, words = f"[actions.{name}]", [action.action or name]
-        known_roles = [*file.roles, "weight"]
-        references.append((place, "role", action.roles, known_roles, roles))
-        references.append((place, "word", words, names.words, "name a word, or use `action`."))
+        yield from find_unknown(place, "role", action.roles, [*file.roles, "weight"], roles)
+        yield from find_unknown(place, "word", words, names.words, no_verb)
     for spec in file.constructions:
-        place, named = f"[[constructions]] {spec.name}", [*spec.mentioned, *spec.markers]
+        place, actions = f"[[constructions]] {spec.name}", spec.actions or ()
+        named = [*spec.order, *spec.mentioned, *spec.markers, *spec.adds]
         markers = chain(*([m] if isinstance(m, str) else m.values() for m in spec.markers.values()))
-        references += [
-            (place, "role", [*spec.order, *named, *spec.adds], file.roles, roles),
-            (place, "marker", markers, file.markers, "add it to [markers]."),
-            (place, "action", spec.actions or (), file.actions, "add an [actions] table for it."),
-        ]
-    for reference in references:
-        yield from find_unknown(*reference)
+        yield from find_unknown(place, "role", named, file.roles, roles)
+        yield from find_unknown(place, "marker", markers, file.markers, "add it to [markers].")
+        yield from find_unknown(place, "action", actions, file.actions, add_action)
 
 
 def _check_roles(file: WorldFile) -> Iterator[Problem]:
@@ -191,14 +186,14 @@ def _check_features(file: WorldFile) -> Iterator[Problem]:
 
 
 def _check_spellings(file: WorldFile) -> Iterator[Problem]:
-    """Check that spellings can be read, and mean one word; markers may share theirs."""
+    """Check that spellings can be parsed and belong to one word; markers may share spellings."""
     known = collect_spellings(file)
     markers = [
         ("[markers]", text, marker) for marker in file.markers for text in file.markers[marker]
     ]
     written = [*list_declared_spellings(file), *markers]
     for table, spelling, name in written:
-        # the parser sees words and blanks, and anything else would be lost
+        # the parser keeps words and blanks only, so anything else would be lost
         plain = unicodedata.normalize("NFC", spelling).casefold().replace("’", "'")
         if not fold(spelling) or " ".join(plain.replace("-", " ").split()) != fold(spelling):
             rule = "use letters, digits, apostrophes, hyphens and blanks"
@@ -303,7 +298,7 @@ def _check_inserted(file: WorldFile, names: Names) -> Iterator[Problem]:
 
 
 def _check_constructions(file: WorldFile, names: Names) -> Iterator[Problem]:
-    """Check what constructions say of their roles: whether and with which markers they are said."""
+    """Check `mentioned`, `markers` and `adds` of constructions."""
     of_words = {f for words in file.words.values() for features in words.values() for f in features}
     for spec in file.constructions:
         place = f"[[constructions]] {spec.name}"
@@ -321,8 +316,8 @@ def _check_constructions(file: WorldFile, names: Names) -> Iterator[Problem]:
             yield Problem(place, f"`adds` gives {feature!r}, which some word has anyway; {rule}.")
 
 
-def _check_shares(file: WorldFile) -> Iterator[Problem]:
-    """Check that each action's constructions have probabilities that sum to one and say a word."""
+def _check_shares(file: WorldFile, names: Names) -> Iterator[Problem]:
+    """Check that probabilities of an action's constructions sum to 1, and no sentence is empty."""
     for name, action in file.actions.items():
         fitting = [s for s in file.constructions if s.actions is None or name in s.actions]
         place = f"[actions.{name}]"
@@ -335,21 +330,16 @@ def _check_shares(file: WorldFile) -> Iterator[Problem]:
             what = f"the probabilities of its constructions sum to {total:.6g}, not 1"
             ways_out = "change them, or leave `probability` out of one to take the rest"
             yield Problem(place, f"{what}; {ways_out}.")
-        certain = [role for role, rules in action.roles.items() if not _can_be_absent(file, rules)]
+        certain = [
+            role
+            for role, rules in action.roles.items()
+            if not any(ABSENT in names.find_fillers(rule.then) for rule in rules)
+        ]
         for spec in fitting:
             always = (role for role in spec.order if spec.mentioned.get(role, 1) == 1)
             if {"action", *certain}.isdisjoint(always):
                 message = f"a sentence about action {name!r} may be empty; say the action, always."
                 yield Problem(f"[[constructions]] {spec.name}", message)
-
-
-def _can_be_absent(file: WorldFile, rules: Iterable[Rule]) -> bool:
-    """Return whether some rule of a role leaves it out."""
-    fillers = ([r.then] if isinstance(r.then, str) else r.then for r in rules)
-    return any(
-        ABSENT in [*then, *chain(*(file.distributions.get(n, ()) for n in then))]
-        for then in fillers
-    )
 
 
 def find_unused_parts(

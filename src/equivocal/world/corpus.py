@@ -1,8 +1,8 @@
-"""A corpus, sentences with the events behind them, and the exact beliefs that follow from it.
+"""A corpus, which is sentences with the events they describe, and exact beliefs computed from it.
 
-Beliefs are given the words so far: about units of answers to a probe, and about whole events.
-`World.true_beliefs` and `World.literal_beliefs` are the first, of a listener who expects noise and
-of one who does not.
+Beliefs are conditional on the words so far. They are about the output units of the answer to a
+probe, or about whole events. `World.true_beliefs` and `World.literal_beliefs` are beliefs about
+units, of a listener who expects noise and of one who does not.
 """
 
 from dataclasses import dataclass
@@ -37,7 +37,7 @@ __all__ = ["compute_meaning_beliefs"]
 
 @dataclass(frozen=True, eq=False)  # arrays have no truth value to compare by
 class Corpus:
-    """Sentences of one world with the events behind them, one per row.
+    """Sentences of one world with the events they describe, one per row.
 
     A row stands for `weight` sentences; in `World.all_derivations` the weight is a probability.
     """
@@ -123,7 +123,7 @@ class Corpus:
 
     @cached_property
     def queries(self) -> Queries:
-        """What a network is asked about these sentences, with the mean answers."""
+        """The questions about these sentences, with their mean answers."""
         return build_queries(self.derivations, self.tree, self.world.grammar)
 
     def to_dataframe(self) -> "pd.DataFrame":
@@ -138,20 +138,13 @@ class Corpus:
         import pandas as pd
 
         words = np.array([*self.world.lexicon.words, ""], dtype=object)  # last: NO_FILLER is -1
-        constructions = self.world.grammar.constructions
-        names, noise = (
-            np.array([getattr(c, what) for c in constructions], dtype=object)[
-                self.derivations.construction
-            ]
-            for what in ("name", "noise")
-        )
-        roles = {
-            role: words[self.derivations.fillers[:, index]]
-            for index, role in enumerate(self.world.roles)
-        }
-        table = {"sentence": self.texts, "construction": names, **roles}
+        constructions, rows = self.world.grammar.constructions, self.derivations
+        names = np.array([each.name for each in constructions], dtype=object)
+        table = {"sentence": self.texts, "construction": names[rows.construction]}
+        table |= dict(zip(self.world.roles, words[rows.fillers.T], strict=True))
         if self.world.has_noise:
-            table["noise"] = noise
+            noise = np.array([each.noise for each in constructions], dtype=object)
+            table["noise"] = noise[rows.construction]
         counts = self.weight.astype(np.int64)
         if np.array_equal(counts, self.weight):
             return pd.DataFrame({**table, "count": counts})
@@ -176,13 +169,13 @@ def compute_beliefs(
     Parameters
     ----------
     everything : Corpus
-        Whatever is said in a world, with noise or without.
+        All sentences of a world, with noise or without.
     text : str or Utterance
         The words so far.
     role, filler : str, optional
         The probe: one of the two.
     exact : bool
-        Whether `everything` is enumerated, or else a sample.
+        Whether `everything` is an enumeration and not a sample.
     """
     import pandas as pd
 
@@ -209,12 +202,12 @@ def _explain_unheard(name: str, utterance: Utterance, exact: bool, literal: bool
     if not exact:
         return (
             f"no sentence sampled from world {name!r} begins with {heard}; it may be possible all "
-            "the same, but what is true of it is not known."
+            "the same, but its probabilities cannot be estimated."
         )
     if literal:
         return (
             f"without noise nothing in world {name!r} begins with {heard}, so there is no literal "
-            "belief about it; `true_beliefs` tells what was meant."
+            "belief about it; `true_beliefs` gives the beliefs about what was meant."
         )
     return (
         f"nothing that happens in world {name!r} begins with {heard}, so there is no true belief "
@@ -224,12 +217,11 @@ def _explain_unheard(name: str, utterance: Utterance, exact: bool, literal: bool
 
 def _find_probe(world: "World", queries: Queries, role: str | None, filler: str | None) -> int:
     """Find the number of a probe in the world's queries; -1 for one that is never asked."""
-    if (role is None) == (filler is None):
-        raise UserError("ask with a role or with filler=, one of the two.")
-    if role is None:
-        units = world.find_filler_units("" if filler is None else filler)
-        fits = (queries.probe_units == units).all(axis=1)
+    if role is None and filler is not None:
+        fits = (queries.probe_units == world.find_filler_units(filler)).all(axis=1)
         return int(np.argmax(fits)) if fits.any() else -1
+    if role is None or filler is not None:
+        raise UserError("ask with a role or with filler=, one of the two.")
     check_known(role, world.roles, "role", f"world {world.name!r}: ")
     return world.roles.index(role)
 
@@ -242,17 +234,17 @@ def compute_meaning_beliefs(
     Parameters
     ----------
     world : World
-        What can happen and how it is said.
+        The world, which must be small enough to enumerate.
     text : str or Utterance
-        The words.
+        A sentence, or a prefix of one.
     literal : bool
         Whether the listener takes every sentence literally, as if there were no noise.
 
     Returns
     -------
     array (words + 1, events)
-        In the order of `World.events`, row 0 before the first word. NaN from the word on at which
-        no sentence begins like this.
+        In the order of `World.events`, row 0 before the first word. NaN from the first word with
+        which no sentence begins like this.
 
     Raises
     ------

@@ -1,26 +1,27 @@
 """Events and the ways to say them: all of them with their probability, or a random sample.
 
 A derivation is one event (a filler for each role), expressed by one construction, with some roles
-mentioned and others not. Both `enumerate_derivations` and `draw_derivations` walk the same
-rules, whole columns at a time; no row is handled by itself.
+mentioned and others not. Both `enumerate_derivations` and `draw_derivations` apply the same rules,
+to whole columns at a time.
 """
 
-from collections import Counter
+from collections import Counter, defaultdict
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from equivocal.world.errors import Problem, WorldError
-from equivocal.world.grammar import NO_FILLER, Action, Choice, Construction, Disturbance, Grammar
+from equivocal.world.grammar import NO_FILLER, Action, Choice, Disturbance, Grammar
 
 Columns = NDArray[np.int32]
+Struck = list[tuple[Disturbance, NDArray[np.intp]]]  # disturbances, and the rows they may affect
 ROUND_OFF = 1e-12
 
 
 @dataclass(frozen=True, eq=False)
 class Derivations:
-    """Rows of (event, construction, what is said); `weight` is a probability or a count."""
+    """Rows of (event, construction, roles that are said); `weight` is a probability or a count."""
 
     fillers: Columns  # (rows, roles): word number or NO_FILLER
     construction: NDArray[np.int32]  # (rows,)
@@ -50,7 +51,7 @@ def bound_derivations(grammar: Grammar) -> float:
         shares = zip(action.shares, grammar.constructions, strict=True)
         for number, (share, construction) in enumerate(shares):
             optional = sum(construction.mentioned[role] < 1 for role in construction.order)
-            # as floats: an integer of NumPy's would be 0 from 2⁶⁴ on
+            # in floats, because integers of NumPy overflow to 0 at 2⁶⁴
             tellings = (1 + ways[number]) * 2.0 ** min(int(optional), 1000)
             total += events * tellings if share > 0 else 0
     return total
@@ -68,51 +69,42 @@ def enumerate_derivations(grammar: Grammar) -> Derivations:
 
 
 def _enumerate_noise(meant: Derivations, grammar: Grammar) -> Derivations:
-    """Split each row into what it is heard as: undisturbed, or affected by one noise."""
-    parts, found = [], [find_struck(meant, each) for each in grammar.disturbances]
-    left = _compute_undisturbed(meant, found, grammar)
-    for rows, disturbance in zip(found, grammar.disturbances, strict=True):
-        struck = meant.take(rows)
+    """Split each row by what is heard: the sentence undisturbed, or affected by one noise."""
+    parts, (struck, left) = [], _find_struck(meant, grammar)
+    for disturbance, rows in struck:
+        part = meant.take(rows)
         heard = np.full(len(rows), disturbance.heard, dtype=np.int32)
-        weight = struck.weight * disturbance.probability
-        parts.append(replace(struck, construction=heard, weight=weight))
-    undisturbed = np.flatnonzero(left > ROUND_OFF)  # noise may leave nothing as it was meant
+        weight = part.weight * disturbance.probability
+        parts.append(replace(part, construction=heard, weight=weight))
+    undisturbed = np.flatnonzero(left > ROUND_OFF)  # noise may affect every sentence
     return _concatenate([meant.reweight(meant.weight * left).take(undisturbed), *parts])
 
 
-def find_struck(meant: Derivations, disturbance: Disturbance) -> NDArray[np.intp]:
-    """Find the rows that a disturbance may affect."""
-    strikes = meant.construction == disturbance.meant
-    for role, words in disturbance.needs:
-        strikes &= meant.said[:, role] & words[meant.fillers[:, role]]
-    return np.flatnonzero(strikes)
-
-
-def _compute_undisturbed(
-    meant: Derivations, struck: list[NDArray[np.intp]], grammar: Grammar
-) -> NDArray[np.float64]:
-    """Compute the probability that each row is heard as it was meant."""
-    left = np.ones(len(meant))
-    for rows, disturbance in zip(struck, grammar.disturbances, strict=True):
+def _find_struck(meant: Derivations, grammar: Grammar) -> tuple[Struck, NDArray[np.float64]]:
+    """Find the rows that each disturbance may affect, and P(heard as it was meant) of every row."""
+    struck, left = [], np.ones(len(meant))
+    for disturbance in grammar.disturbances:
+        strikes = meant.construction == disturbance.meant
+        for role, words in disturbance.needs:
+            strikes &= meant.said[:, role] & words[meant.fillers[:, role]]
+        rows = np.flatnonzero(strikes)
         left[rows] -= disturbance.probability
+        struck.append((disturbance, rows))
     if left.min(initial=1) < -ROUND_OFF:
-        worst = int(left.argmin())
-        chances: dict[str, float] = {}
-        for rows, disturbance in zip(struck, grammar.disturbances, strict=True):
-            if worst in rows:
-                name = grammar.constructions[disturbance.heard].noise
-                chances[name] = chances.get(name, 0) + disturbance.probability
-        raise _explain_noise(grammar.constructions[meant.construction[worst]], chances, grammar)
-    return left
+        raise _explain_noise(meant, int(left.argmin()), struck, grammar)
+    return struck, left
 
 
-def _explain_noise(
-    construction: Construction, chances: dict[str, float], grammar: Grammar
-) -> WorldError:
-    """Explain that the probabilities of all noise that may affect a sentence sum to above one."""
+def _explain_noise(meant: Derivations, row: int, struck: Struck, grammar: Grammar) -> WorldError:
+    """Explain that the probabilities of all noise that may affect a row sum to above one."""
+    chances = defaultdict[str, float](float)
+    for disturbance, rows in struck:
+        if row in rows:
+            chances[grammar.constructions[disturbance.heard].noise] += disturbance.probability
     each = ", ".join(f"{name} {chance:.6g}" for name, chance in chances.items())
+    construction = grammar.constructions[meant.construction[row]].name
     message = (
-        f"what may affect a sentence of construction {construction.name!r} sums to "
+        f"what may affect a sentence of construction {construction!r} sums to "
         f"{sum(chances.values()):.6g} ({each}), and at most 1 is possible; lower a probability, or "
         "limit a noise by constructions, roles or words."
     )
@@ -120,11 +112,10 @@ def _explain_noise(
 
 
 def _draw_noise(meant: Derivations, uniform: NDArray[np.float64], grammar: Grammar) -> Derivations:
-    """Draw what each row is heard as, from one number for each."""
-    struck = [find_struck(meant, each) for each in grammar.disturbances]
-    edge = _compute_undisturbed(meant, struck, grammar)  # below it, a row stays as it was meant
+    """Draw the construction in which each row is heard, by one uniform number per row."""
+    struck, edge = _find_struck(meant, grammar)  # below the edge, a row stays as it was meant
     heard = meant.construction.copy()
-    for rows, disturbance in zip(struck, grammar.disturbances, strict=True):
+    for disturbance, rows in struck:
         heard[rows[uniform[rows] >= edge[rows]]] = disturbance.heard  # the last edge passed counts
         edge[rows] += disturbance.probability
     return replace(meant, construction=heard)
@@ -164,7 +155,7 @@ def _enumerate_wordings(
             continue
         silent = said.copy()
         said[:, role] = present
-        # a role the event lacks is neither said nor unsaid: it keeps its one row
+        # only rows whose event has the role are split into said and unsaid
         both = np.flatnonzero(present)
         factor = np.where(present, chance, 1.0)
         weight = np.concatenate([weight * factor, weight[both] * (1 - chance)])
@@ -175,7 +166,7 @@ def _enumerate_wordings(
 
 
 def draw_derivations(grammar: Grammar, size: int, rng: np.random.Generator) -> Derivations:
-    """Draw `size` rows, each of weight one; a longer sample begins with a shorter one."""
+    """Draw `size` rows, each of weight one; a longer sample begins with the same rows."""
     num_roles = len(grammar.lexicon.roles)
     uniform = rng.random((size, 2 + 2 * num_roles))  # a row's numbers are drawn together
     kind_at, telling_at = uniform[:, 0], uniform[:, 1].copy()
@@ -211,7 +202,7 @@ def _pick(probabilities: NDArray[np.float64], uniform: NDArray[np.float64]) -> N
 def _pick_and_rescale(
     probabilities: NDArray[np.float64], uniform: NDArray[np.float64]
 ) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
-    """Pick as `_pick`; where a number lies inside its interval, from 0 to 1, is again uniform."""
+    """Pick as `_pick`; also return each number's position in its interval, uniform on [0, 1)."""
     picked = _pick(probabilities, uniform)
     edges = np.concatenate([[0.0], np.cumsum(probabilities)])
     low, high = (edges / edges[-1])[picked], (edges / edges[-1])[picked + 1]
@@ -221,7 +212,7 @@ def _pick_and_rescale(
 def _split_by_rule(
     action: Action, role: int, choices: tuple[Choice, ...], fillers: Columns, grammar: Grammar
 ) -> list[tuple[Choice, NDArray[np.intp]]]:
-    """Split rows by the rule that is responsible for them, the first that fits."""
+    """Split rows by the rule that applies to them, which is the first that fits."""
     open_rows = np.arange(len(fillers))
     parts = []
     for choice in choices:

@@ -1,4 +1,4 @@
-"""Errors about worlds and about sentences that do not belong to one, and what analyses require."""
+"""Errors about world files and sentences, and checks that a world is fit for an analysis."""
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
@@ -14,26 +14,26 @@ __all__ = ["require_exact", "require_roles"]
 class Problem(NamedTuple):
     """One thing wrong with a world file."""
 
-    table: str  # where: "[actions.eat] patient"
-    message: str  # what, and the way out
+    table: str  # table and key, such as "[actions.eat] patient"
+    message: str  # the mistake and how to correct it
 
 
 class WorldError(UserError):
-    """A world file that cannot be used. `problems` holds everything found, not just the first."""
+    """A world file that cannot be used; `problems` lists all mistakes that were found."""
 
     def __init__(self, source: str, problems: Sequence[Problem]) -> None:
         self.source = source
         self.problems = tuple(problems)
-        super().__init__("\n".join(f"{self._place(p)}: {p.message}" for p in self.problems))
+        super().__init__("\n".join(f"{self._locate(p)}: {p.message}" for p in self.problems))
 
-    def _place(self, problem: Problem) -> str:
+    def _locate(self, problem: Problem) -> str:
         return f"{self.source} {problem.table}" if problem.table else self.source
 
 
 def find_unknown(
     table: str, what: str, wanted: Iterable[str], known: Collection[str], advice: str
 ) -> Iterator[Problem]:
-    """Yield a problem for each name that is not known, with the nearest one or else advice."""
+    """Yield a problem for each unknown name, with the nearest known name or else the advice."""
     for name in dict.fromkeys(wanted):
         if name not in known:
             hint = did_you_mean(name, known) or f"; {advice}"
@@ -41,11 +41,11 @@ def find_unknown(
 
 
 class UnknownWordError(UserError):
-    """Text that uses a word the world does not know."""
+    """Text with a word that the world does not have."""
 
 
 class ImpossibleSentenceError(UserError):
-    """A sentence or probe to which the world assigns no probability, so no belief is true of it."""
+    """A sentence or probe of probability zero in the world, about which there is no true belief."""
 
 
 class WorldSizeWarning(UserWarning):
@@ -53,7 +53,7 @@ class WorldSizeWarning(UserWarning):
 
 
 def require_exact(world: "World", consequence: str) -> None:
-    """Refuse a world that is too large to enumerate; `consequence` says what is not known then."""
+    """Refuse a world that is too large to enumerate; `consequence` says what is then unknown."""
     if not world.is_exact:
         raise UserError(
             f"world {world.name!r} is too large to enumerate, so {consequence}; use a smaller one."

@@ -1,8 +1,8 @@
-"""A world file turned into numbers: the lexicon, and which fillers with which probability.
+"""A world file as numbers: the lexicon, and the grammar with the probability of each filler.
 
 Input tokens are the words followed by the markers. Output units are the roles (`role:agent`, …)
 followed by the features; a word's meaning is a row of `features`: which units its filler switches
-on. In a world file a name is that of a word, of a class of words, or of a group of either: `Names`.
+on. A name in a world file stands for a word, a class of words, or a group of either (`Names`).
 
 In the grammar words and roles are integers. Each action is a small Bayesian network over roles:
 `choices` lists its roles so that every role comes after those its rules ask about.
@@ -31,7 +31,7 @@ __all__ = ["NO_FILLER", "Construction"]
 
 
 NO_FILLER = -1  # in place of a word number: the event lacks the role
-ROLE_PREFIX = "role:"  # since `action` is also a feature of every verb
+ROLE_PREFIX = "role:"  # tells the role `action` from the feature that every verb has
 
 
 def name_role_unit(role: str) -> str:
@@ -52,7 +52,7 @@ def name_role_unit(role: str) -> str:
 
 @dataclass(frozen=True)
 class Lexicon:
-    """Names and numbers of everything that goes into a network and comes out of it."""
+    """Names and numbers of the input tokens and output units of a network."""
 
     words: tuple[str, ...]
     markers: tuple[str, ...]
@@ -117,12 +117,12 @@ class Names:
     Parameters
     ----------
     file : WorldFile
-        Need not have been checked: unknown names stand for themselves, circles of groups for
-        their words.
+        Need not have been checked: an unknown name stands for itself, and groups that contain each
+        other stand for all their words.
     """
 
     def __init__(self, file: WorldFile) -> None:
-        # dicts, in order: worlds of thousands of words ask `in` all the time
+        # dicts keep the order, and `in` is fast in worlds of thousands of words
         self.words = dict.fromkeys(word for words in file.words.values() for word in words)
         self.collections = {name: tuple(words) for name, words in file.words.items()} | file.groups
         self.distributions = file.distributions
@@ -131,7 +131,7 @@ class Names:
     def find_fillers(
         self, words: str | tuple[str, ...] | dict[str, float] | None
     ) -> tuple[str, ...] | dict[str, float]:
-        """Return names of fillers: those of a distribution, where one is named."""
+        """Return names of fillers; the name of a distribution is replaced by its table."""
         if isinstance(words, str):
             return self.distributions.get(words, (words,))
         return words or ()
@@ -161,7 +161,7 @@ class Choice:
 
 @dataclass(frozen=True)
 class Action:
-    """The events of one action and the constructions they are told in."""
+    """The events of one action and the constructions that express them."""
 
     name: str
     word: int
@@ -181,8 +181,8 @@ class Construction:
     by_filler: dict[int, NDArray[np.int32]]  # role: (words,), where the marker depends on the word
     adds: NDArray[np.int32]  # (roles,): row of `Grammar.added_features`
     verb_form: str
-    noise: str = ""  # what was done to a sentence that was meant to be said without it
-    inserted: tuple[int, int, bool] | None = None  # role, a word beside its filler, before it?
+    noise: str = ""  # name of the noise that made this construction of another, if any
+    inserted: tuple[int, int, bool] | None = None  # role, word beside its filler, whether before it
 
     def find_markers(self, role: int, fillers: NDArray[np.int32]) -> NDArray[np.int32]:
         """Return the token switched on with each of these words in a role, or NO_FILLER."""
@@ -193,17 +193,17 @@ class Construction:
 
 @dataclass(frozen=True)
 class Disturbance:
-    """What one noise does to sentences of one construction; they are then heard as of another."""
+    """A noise that affects sentences of one construction, which are then heard as of another."""
 
     meant: int
     heard: int
     probability: float
-    needs: tuple[tuple[int, NDArray[np.bool_]], ...]  # role: (words,), one of which is said there
+    needs: tuple[tuple[int, NDArray[np.bool_]], ...]  # role, (words,): which of them may fill it
 
 
 @dataclass(frozen=True)
 class Grammar:
-    """All that is needed to enumerate or to sample a world."""
+    """Everything needed to enumerate or to sample a world."""
 
     actions: tuple[Action, ...]
     constructions: tuple[Construction, ...]
@@ -211,7 +211,7 @@ class Grammar:
     action_role: int
     lexicon: Lexicon
     source: str  # the name of the world in error messages
-    disturbances: tuple[Disturbance, ...] = ()  # at most one strikes a sentence
+    disturbances: tuple[Disturbance, ...] = ()  # at most one affects a sentence
 
     @property
     def plain_constructions(self) -> tuple[Construction, ...]:
@@ -219,7 +219,7 @@ class Grammar:
         return tuple(c for c in self.constructions if not c.noise)
 
     def collect_fillers(self, role: int) -> set[int]:
-        """Return the word numbers that some rule lets this role have."""
+        """Return the numbers of all words that some rule allows in this role."""
         if role == self.action_role:
             return {action.word for action in self.actions}
         choices = [c for a in self.actions for r, rules in a.choices if r == role for c in rules]
@@ -245,7 +245,7 @@ def build_grammar(file: WorldFile, lexicon: Lexicon, source: str) -> Grammar:
 
 
 class _Builder:
-    """The tables that turn the names of a world file into numbers."""
+    """Builds a grammar, with the tables that turn names of a world file into numbers."""
 
     def __init__(self, file: WorldFile, lexicon: Lexicon) -> None:
         self.file, self.lexicon, self.names = file, lexicon, Names(file)
@@ -289,8 +289,8 @@ class _Builder:
 
     def _encode(self, names: Iterable[str]) -> NDArray[np.int32]:
         """Return the numbers of all words that names stand for, each once."""
-        words = [w for n in names for w in ([n] if n == ABSENT else self.names.expand(n))]
-        numbers = [NO_FILLER if w == ABSENT else self.token[w] for w in dict.fromkeys(words)]
+        words = dict.fromkeys(word for name in names for word in self.names.expand(name))
+        numbers = [NO_FILLER if word == ABSENT else self.token[word] for word in words]
         return np.array(numbers, dtype=np.int32)
 
     def _build_construction(self, spec: ConstructionSpec) -> Construction:
@@ -315,12 +315,12 @@ class _Builder:
         return Construction(spec.name, order, mentioned, markers, by_filler, adds, spec.form)
 
     def _compute_shares(self, action: str) -> NDArray[np.float64]:
-        """Compute each construction's probability; those without a number share what is left."""
+        """Compute each construction's probability; those without one share the remainder."""
         specs = self.file.constructions
         fits = [spec.actions is None or action in spec.actions for spec in specs]
         given = np.array([spec.probability or 0.0 for spec in specs]) * fits
         open_ended = np.array([spec.probability is None for spec in specs]) & fits
         rest = max(0.0, 1 - given.sum())
         shares = given + open_ended * rest / max(1, int(open_ended.sum()))
-        normalised: NDArray[np.float64] = shares / shares.sum()  # 0.333 three times is one, nearly
+        normalised: NDArray[np.float64] = shares / shares.sum()  # sums to 1 but for round-off
         return normalised

@@ -5,21 +5,22 @@
     reversal,dinner,"during dinner, the pizza eats the woman",eats,agent=pizza; patient=woman,
 
 The stimuli of a study, the items of a paradigm and those of a construction are all such files; each
-says which of the last three columns it needs, and may leave out the others.
+kind of file needs some of the last three columns and may leave out the others.
 
-`sentence` is any known words in any order; it may be a prefix of one. `critical_word` is one
-of its words: the last occurrence counts, and where none is given, the last word of the sentence.
+`sentence` has known words in any order; it may be a prefix of a sentence. `critical_word` is one of
+its words: the last occurrence counts, and where none is given, the last word of the sentence.
 `tracked_units` are the units that the sentence's syntax indicates, as `probe=unit; probe=unit`; a
 probe is a role ("who is the agent?") or a word ("what part does the telescope play?").
 `rival_units` are those of another reading, for the same probes.
 
 In the stimuli of a study the first condition of the file is the baseline, whose readings are the
-plausible ones. Which sentences are measured, and at which word, are choices that need no other
-posterior: `find_all_items` looks through the world for every item that is built like those of a
-study; `move_critical_word` reads the same items at another word. Both return items as a file would.
+plausible ones. Other sentences, or another critical word, can be measured with the same posterior:
+`find_all_items` finds every item of the world that is built like those of a study, and
+`move_critical_word` returns the same items with another critical word.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -97,7 +98,7 @@ def load_items(
     needs : collection of str
         Columns that must be filled, besides condition, item and sentence.
     conditions : collection of str, optional
-        The conditions there are; without them, those of the file.
+        The valid conditions; by default those of the file.
     balanced : bool
         Whether every item must be in every condition, with the same probes.
 
@@ -108,16 +109,17 @@ def load_items(
     """
     required, rows = (*COLUMNS, *needs), dict[tuple[str, str], Item]()
     for number, texts in read_cells(path, required, MAX_BYTES):
-        cells, where = {k: (v or "").strip() for k, v in texts.items()}, f"{path}, row {number}"
-        if empty := [name for name in required if not cells[name]]:
-            raise UserError(f"{where}: {empty[0]} is empty; fill in the cell.")
-        _check_names(cells, conditions, where)
-        item = _parse_item(cells, world, where)
-        if (item.condition, item.name) in rows:
-            raise UserError(
-                f"{where}: item {item.name!r} appears twice in condition {item.condition!r}; give "
-                "each item once per condition."
-            )
+        cells = {column: text.strip() for column, text in texts.items()}
+        with _locate_mistakes(f"{path}, row {number}"):
+            if empty := [name for name in required if not cells[name]]:
+                raise UserError(f"{empty[0]} is empty; fill in the cell.")
+            _check_names(cells, conditions)
+            item = _parse_item(cells, world)
+            if (item.condition, item.name) in rows:
+                raise UserError(
+                    f"item {item.name!r} appears twice in condition {item.condition!r}; give each "
+                    "item once per condition."
+                )
         rows[item.condition, item.name] = item
     found = conditions or dict.fromkeys(condition for condition, _ in rows)
     items = Items(tuple(found), tuple(dict.fromkeys(name for _, name in rows)), rows)
@@ -126,69 +128,69 @@ def load_items(
     return items
 
 
-def _check_names(cells: dict[str, str], conditions: Collection[str] | None, where: str) -> None:
-    """Check the condition and the item, which become part of the names of figures."""
+@contextmanager
+def _locate_mistakes(where: str) -> Iterator[None]:
+    """Put the place of a mistake in front of its message."""
+    try:
+        yield
+    except UserError as error:
+        raise UserError(f"{where}: {error}") from None
+
+
+def _check_names(cells: dict[str, str], conditions: Collection[str] | None) -> None:
+    """Check the condition and the item, which become part of the file names of figures."""
     if conditions:
-        check_known(cells["condition"], conditions, "condition", f"{where}: ")
+        check_known(cells["condition"], conditions, "condition")
     for name in ("item",) if conditions else ("condition", "item"):
         if not is_plain_name(cells[name]):
             raise UserError(
-                f"{where}: {name} {cells[name]!r:.80} has a slash, a colon or a control character, "
-                "or more than 100 letters; rename it."
+                f"{name} {cells[name]!r:.80} has a slash, a colon or a control character, or more "
+                "than 100 letters; rename it."
             )
 
 
-def _parse_item(cells: dict[str, str], world: World, where: str) -> Item:
-    """Parse the sentence and what is said of it."""
-    try:
-        utterance = world.parse(cells["sentence"])
-    except UserError as error:
-        raise UserError(f"{where}: {error}") from None
+def _parse_item(cells: dict[str, str], world: World) -> Item:
+    """Parse the sentence of a row, with its critical word and its units."""
+    utterance = world.parse(cells["sentence"])
     if len(utterance) > MOST_WORDS:
-        raise UserError(f"{where}: a sentence has at most {MOST_WORDS} words; shorten it.")
-    tracked, rivals = (
-        _parse_units(cells.get(column, ""), world, f"{where}: {column}")
-        for column in ("tracked_units", "rival_units")
-    )
+        raise UserError(f"a sentence has at most {MOST_WORDS} words; shorten it.")
+    columns = ("tracked_units", "rival_units")
+    tracked, rivals = (_parse_units(cells, column, world) for column in columns)
     if rivals and rivals.keys() != tracked.keys():
         raise UserError(
-            f"{where}: rival_units asks {join_names(rivals)} and tracked_units "
-            f"{join_names(tracked)}; give both for the same probes."
+            f"rival_units asks {join_names(rivals)} and tracked_units {join_names(tracked)}; give "
+            "both for the same probes."
         )
-    critical = _find_critical(cells.get("critical_word", ""), utterance, world, where)
+    critical = _find_critical(cells.get("critical_word", ""), utterance, world)
     return Item(cells["condition"], cells["item"], utterance, critical, tracked, rivals)
 
 
-def _find_critical(text: str, utterance: Utterance, world: World, where: str) -> int:
-    """Return the last position of a word, whatever its inflection; without one, the last."""
+def _find_critical(text: str, utterance: Utterance, world: World) -> int:
+    """Return the last position of the critical word in any inflection; by default the last word."""
     if not text:
         return len(utterance)
-    try:
+    with _locate_mistakes("critical_word"):
         wanted = world.parse(text).constituents[-1].word
-    except UserError as error:
-        raise UserError(f"{where}: critical_word: {error}") from None
     places = [place for place, part in enumerate(utterance, start=1) if part.word == wanted]
     if not places:
         raise UserError(
-            f"{where}: critical_word {text!r:.80} is not in the sentence; give one of its words: "
+            f"critical_word {text!r:.80} is not in the sentence; give one of its words: "
             f"{join_names(utterance.words)}."
         )
     return places[-1]
 
 
-def _parse_units(text: str, world: World, where: str) -> dict[str, str]:
-    """Parse `probe=unit; probe=unit`."""
+def _parse_units(cells: dict[str, str], column: str, world: World) -> dict[str, str]:
+    """Parse a cell such as `probe=unit; probe=unit`; a missing column has no units."""
     units = {}
-    for pair in filter(None, (part.strip() for part in text.split(";"))):
-        probe, sign, unit = (part.strip() for part in pair.partition("="))
-        if not sign:
-            raise UserError(f"{where}: write probe=unit; probe=unit, not {pair!r:.80}.")
-        try:
-            world.find_probe_units(probe)
-        except UserError as error:
-            raise UserError(f"{where}: {error}") from None
-        check_known(unit, world.units, "unit", f"{where}: ")
-        units[probe] = unit
+    with _locate_mistakes(column):
+        for pair in filter(None, (part.strip() for part in cells.get(column, "").split(";"))):
+            probe, sign, unit = (part.strip() for part in pair.partition("="))
+            if not sign:
+                raise UserError(f"write probe=unit; probe=unit, not {pair!r:.80}.")
+            world.find_probe_units(probe)  # refuses an unknown probe
+            check_known(unit, world.units, "unit")
+            units[probe] = unit
     return units
 
 
@@ -231,7 +233,7 @@ def load_stimuli(path: str | Path, world: World) -> Items:
 
 
 def choose_items(stimuli: Items, world: World, items: str, critical_word: str) -> Items:
-    """Choose the items of a study or all of its world, read at the study's or another word."""
+    """Return the items of a study or all of its world, with its own or another critical word."""
     chosen = find_all_items(stimuli, world) if items == "all" else stimuli
     if critical_word != "study":
         return move_critical_word(chosen, world, critical_word)
@@ -270,22 +272,22 @@ def find_all_items(stimuli: Items, world: World) -> Items:
     """Find every item of a world that is built like those of a study.
 
     The first item of the study is the pattern. A sentence of the world is an item if it begins with
-    as many constituents, the same markers, and the same agent. In the paper's world these are all
-    pairs of a situation and what the woman does there to what: sixteen, of which the study has
-    eight. The reversal is the same sentence with agent and patient exchanged, whatever the world
-    makes of it.
+    as many constituents, the same markers, and the same agent. In the paper's world these are the
+    sentences about what the woman does to something in a situation: sixteen, of which the study
+    has eight. The reversal is the same sentence with agent and patient exchanged, even if the
+    world has no such sentence.
 
     Parameters
     ----------
     stimuli : Items
         Items of a study whose last condition exchanges agent and patient of the first.
     world : World
-        The world whose sentences are looked through.
+        The world to search.
 
     Raises
     ------
     UserError
-        Where the study's stimuli are built otherwise.
+        Where the study's stimuli do not have this form.
     """
     baseline, reversal = stimuli.conditions[0], stimuli.conditions[-1]
     pattern, turned = (stimuli.rows[name, stimuli.items[0]] for name in (baseline, reversal))
@@ -313,7 +315,7 @@ def find_all_items(stimuli: Items, world: World) -> Items:
 
 
 def _find_similar(pattern: Item, agent: int, world: World) -> list[Utterance]:
-    """Find sentence prefixes that fit the pattern, each once, likeliest first."""
+    """Find sentence prefixes that fit the pattern, each once, most probable first."""
     wanted = pattern.utterance.constituents
     markers = [part.marker for part in wanted]
     found: dict[tuple[tuple[str, ...], ...], Utterance] = {}
@@ -326,7 +328,7 @@ def _find_similar(pattern: Item, agent: int, world: World) -> list[Utterance]:
 
 
 def _find_position(row: Item, role: str, world: World) -> int:
-    """Find where in a sentence the filler of a role stands."""
+    """Find the position of a role's filler in a sentence."""
     unit = row.tracked.get(role)
     places = [
         place

@@ -1,15 +1,14 @@
-"""From a name or a path to a checked world file. Every way to fail ends in a `UserError`.
+"""Find, read and check a world file, given its name or path. Every failure is a `UserError`.
 
 Worlds of the package lie in `data/`; a file put there is listed and loaded by its name. A file may
 build on one of them: `extends = "paper"`. Tables are then merged, entry by entry; anything else
-(text, numbers, lists, the [[constructions]]) takes the place of what the extended file has. A world
-that is kept with a run must not depend on a file that may change, so it is written out as a whole,
-by `format_world`.
+(text, numbers, lists, the [[constructions]]) replaces what the extended file has. A world that is
+saved with a run must not depend on a file that may change, so `format_world` writes out all of it.
 
-A file declares parameters under [parameters], each with a default and a range. Values that are
-chosen (`World.load("slips", rare=0.02)`) take the place of the defaults before the file is read, so
-a world is always what its text says. Wherever a world is given by its name, values can be written
-behind it: "slips:rare=0.02,slip=0.01".
+A file declares parameters under [parameters], each with a default and a range. Chosen values
+(`World.load("slips", rare=0.02)`) replace the defaults before the file is validated, so that the
+text of a world always describes it completely. Wherever a world is given by its name, values can
+follow the name: "slips:rare=0.02,slip=0.01".
 """
 
 import json
@@ -34,9 +33,9 @@ if TYPE_CHECKING:
 _VALUES = re.compile(r":[^:=/\\]+=[^:]*\Z")  # at the end of a name
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 _DATA = resources.files("equivocal.world") / "data"
-_EXAMPLE = "example"  # the text behind `equivocal world new`, not a world to study
-HIDDEN = ("roles", "then")  # fields of the schema that a reader does not see in the file
-TOML_HINTS = {  # by what the parser says
+_EXAMPLE = "example"  # written by `equivocal world new`; not a world to study
+HIDDEN = ("roles", "then")  # fields of the schema that are not written in the file
+TOML_HINTS = {  # part of the parser's message: hint
     "overwrite": "; a name may stand only once in a table",
     "Invalid value": "; often a word lacks its quotes",
 }
@@ -53,7 +52,7 @@ def merge_tables(base: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
 
 
 def format_world(raw: dict[str, Any]) -> str:
-    """Format a world file as TOML, its tables in their order, on which fingerprints depend.
+    """Format a world file as TOML, with its tables in order, since fingerprints depend on that.
 
     `tomli_w` would move the roles of an action that are text before those that are tables.
     """
@@ -115,12 +114,12 @@ def find_world(
 ) -> tuple[str, str, dict[str, Any]]:
     """Return the text of a world, its name in error messages, and all values of its parameters.
 
-    They are those that stand behind the name and those that are `given`.
+    Values may follow the name, or be `given`.
     """
     if not isinstance(name_or_path, str | Path):
         raise UserError(f"a world is given by name or path, got {name_or_path!r}.")
     name, values = str(name_or_path), ""
-    if not os.path.isfile(name):  # a file whose name has a colon comes first
+    if not os.path.isfile(name):  # an existing file whose name has a colon takes precedence
         name, values = split_world_name(name)
     written = parse_values(values)
     if twice := sorted(written.keys() & given.keys()):
@@ -130,9 +129,9 @@ def find_world(
 
 def read_world(name_or_path: str | Path) -> tuple[str, str]:
     """Return the text of a shipped world or of a file, and its name in error messages."""
-    if str(name_or_path) in list_shipped_worlds():
+    shipped, path = list_shipped_worlds(), Path(name_or_path)
+    if str(name_or_path) in shipped:
         return (_DATA / f"{name_or_path}.toml").read_text(encoding="utf-8"), str(name_or_path)
-    path = Path(name_or_path)
     if os.path.isdir(path):  # unlike pathlib's, false for a name that no file can have
         raise UserError(f"{path} is a folder; give the world file in it.")
     if os.path.isfile(path):
@@ -141,7 +140,6 @@ def read_world(name_or_path: str | Path) -> tuple[str, str]:
             advice = f"remove it, and `equivocal world new {path}` writes an example there"
             raise UserError(f"{path} is empty; {advice}.")
         return text, str(path)
-    shipped = list_shipped_worlds()
     raise UserError(
         f"there is no world {str(path)!r:.200}{did_you_mean(str(path), shipped) or ';'} "
         f"{join_names(shipped)} come with the package, a world of your own is given by its path, "
@@ -224,18 +222,18 @@ def _extend(raw: dict[str, Any], source: str) -> dict[str, Any]:
         hint = did_you_mean(str(base), shipped) or f"; there are {join_names(shipped)}."
         message = f"there is no world {base!r:.60} in the package{hint}"
         raise WorldError(source, [Problem("extends", message)])
-    return merge_tables(_extend(_parse_tables(read_world(base)[0], base), base), own)
+    return merge_tables(parse_whole_world(read_world(base)[0], base), own)
 
 
 def _list_mistakes(error: ValidationError) -> "list[ErrorDetails]":
-    """List the mistakes; to pydantic, a list is also too short where an entry is wrong."""
+    """List the mistakes, except lists that pydantic calls too short because an entry is wrong."""
     found = error.errors()
     above = {entry["loc"][:length] for entry in found for length in range(len(entry["loc"]))}
     return [entry for entry in found if entry["type"] != "too_short" or entry["loc"] not in above]
 
 
 def _explain(error: "ErrorDetails") -> Problem:
-    """Put an error of pydantic into a problem with its table."""
+    """Turn an error of pydantic into a problem with its table."""
     *place, last = error["loc"]
     named = error["type"] in ("extra_forbidden", "missing")
     message = explain_mistake(error, WorldFile, "key", str(last) if named else "")
@@ -248,7 +246,7 @@ def _explain(error: "ErrorDetails") -> Problem:
 
 
 def _name_table(place: list[Any]) -> str:
-    """Write ("actions", "eat", "roles", "patient", 0, "then") as a reader of the file sees it."""
+    """Turn ("actions", "eat", "roles", "patient", 0, "then") into "[actions.eat] patient"."""
     names = [str(part) for part in place if not isinstance(part, int) and part != "[key]"]
     if names[:1] == ["actions"] and len(names) > 2:
         return " ".join([f"[actions.{names[1]}]", *(n for n in names[2:] if n not in HIDDEN)])
@@ -258,7 +256,7 @@ def _name_table(place: list[Any]) -> str:
 
 
 def split_world_name(name: str) -> tuple[str, str]:
-    """Split a world's name from the parameter values behind it, without checking either.
+    """Split a world's name from the parameter values that follow it, without checking either.
 
     Parameters
     ----------
@@ -283,14 +281,14 @@ def split_world_name(name: str) -> tuple[str, str]:
 
 
 def parse_values(text: str) -> dict[str, str]:
-    """Parse what `split_world_name` found behind a name: ":rare=0.02,slip=0.01"."""
+    """Parse the values that `split_world_name` found: ":rare=0.02,slip=0.01"."""
     values: dict[str, str] = {}
     for pair in text.removeprefix(":").split(",") if text else ():
         name, sign, value = (part.strip() for part in pair.partition("="))
         if not sign or not name or name in values:
             why = "has a name twice" if name in values else "is not name=value"
             raise UserError(
-                f"parameters stand behind a world as in 'slips:rare=0.02,slip=0.01'; "
+                f"parameters follow the name of a world as in 'slips:rare=0.02,slip=0.01'; "
                 f"{pair.strip()!r:.60} {why}."
             )
         values[name] = value
@@ -300,7 +298,7 @@ def parse_values(text: str) -> dict[str, str]:
 def put_values(
     raw: dict[str, Any], specs: Mapping[str, ParameterSpec], given: Mapping[str, Any], source: str
 ) -> dict[str, Any]:
-    """Put values that the caller chose in place of the defaults of a file.
+    """Replace defaults of a file by values that the caller chose.
 
     Parameters
     ----------

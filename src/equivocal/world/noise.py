@@ -8,21 +8,21 @@ meant:
 
     P(meant | heard) ∝ P(meant) P(heard | meant)                                           (1)
 
-At most one noise affects a sentence, so the probabilities of all that may are added, and with the
+At most one noise affects a sentence, so the probabilities of those that may are added, and with the
 remaining probability it is heard as it was meant. (1) is the noisy-channel comprehender of Levy
 (2008, EMNLP, 234–243) and of Gibson, Bergen & Piantadosi (2013, PNAS 110, 8051–8056).
 
 A new kind of noise is a key of `NoiseSpec` and a method of `_Changer`, called in `list_changes`.
-What can be wrong with the [noise] of a file is found by `find_noise_problems`, and by walking
-through the world: noise hides a meaning where two events that are told differently without noise
-give every sentence the same probability with it, so that no listener could tell them apart. A world
-too large to enumerate is sampled. Two such events are seldom drawn together, so pairs of events of
-one action are drawn, and all events of that action with no other words are enumerated: who acted on
-whom, and the reverse.
+`find_noise_problems` finds mistakes in the [noise] of a file. `refuse_indistinct` finds those that
+show only in the enumerated world: noise hides a meaning where two events that are told differently
+without noise give every sentence the same probability with it, so that no listener could tell them
+apart. A world too large to enumerate is sampled. Two such events are seldom drawn together, so
+pairs of events of one action are drawn, and all events of that action with no other words are
+enumerated: who acted on whom, and the reverse.
 """
 
 import warnings
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from itertools import product
 from math import prod
@@ -51,10 +51,10 @@ if TYPE_CHECKING:
     from equivocal.world.world import World
 
 Words = NDArray[np.bool_]  # (words,)
-DRAWN = 500  # events
-PARTS = 40  # of the world, each with the words of two events
+DRAWN = 500  # events drawn from a large world
+PARTS = 40  # parts of a large world that are checked, each with the words of two events
 MAX_PART = 10_000  # derivations of a part
-TOLERANCE = 1e-9  # of probabilities that are compared by a weighted sum
+TOLERANCE = 1e-9  # of randomly weighted sums of probabilities
 
 
 class Change(NamedTuple):
@@ -91,7 +91,7 @@ def add_noise(grammar: Grammar, file: WorldFile) -> Grammar:
 def list_changes(
     spec: NoiseSpec, construction: Construction, file: WorldFile, lexicon: Lexicon
 ) -> list[Change]:
-    """List what a noise can do to a construction: one for each place where it can occur."""
+    """List the changes that a noise can make to a construction, one for each place."""
     if spec.constructions is not None and construction.name not in spec.constructions:
         return []
     change = _Changer(spec, construction, file, lexicon)
@@ -111,7 +111,7 @@ class _Changer:
     ) -> None:
         self.spec, self.construction, self.file, self.lexicon = spec, construction, file, lexicon
         self.role, self.token = lexicon.role_numbers, lexicon.token_numbers
-        self.names = Names(file)
+        self.names, self.unchanged = Names(file), Change(construction, 1.0, ())
         struck = spec.words if spec.words is not None else lexicon.words
         every = [word for name in struck for word in self.names.expand(name)]
         self.words: Words = np.isin(lexicon.words, every)
@@ -138,29 +138,25 @@ class _Changer:
     def exchange_markers(self) -> Iterator[Change]:
         """Exchange two function words, such as two articles that show case."""
         one, other = self.spec.exchange or ()
-        for roles in product(self._find_places(one), self._find_places(other)):
-            if roles[0] != roles[1]:
-                heard, needs = self.construction, list[tuple[int, Words]]()
-                for role, name, new in zip(roles, (one, other), (other, one), strict=True):
-                    marked = self._list_markers(role) == self.token[name]
-                    heard = _put_marker(heard, role, marked, self.token[new])
-                    needs.append((role, marked & self.words))
-                yield Change(heard, 1.0, tuple(needs))
+        for first, second in product(self._find_places(one), self._find_places(other)):
+            if first != second:
+                tokens = self.token[one], self.token[other]
+                half = self._replace_marker(self.unchanged, first, *tokens)
+                yield self._replace_marker(half, second, *reversed(tokens))
 
     def delete(self) -> Iterator[Change]:
-        """Delete words of roles and function words, all that are named at once."""
+        """Delete words of roles and function words: all named ones together."""
         names = self.spec.delete or ()
         for roles in product(*(self._find_places(name) for name in names)):
-            heard, needs = self.construction, list[tuple[int, Words]]()
+            change = self.unchanged
             for name, role in zip(names, roles, strict=True):
                 if name in self.role:
-                    heard = replace(heard, order=tuple(r for r in heard.order if r != role))
-                    needs.append((role, self.words))
+                    order = tuple(other for other in change.heard.order if other != role)
+                    heard = replace(change.heard, order=order)
+                    change = Change(heard, 1.0, (*change.needs, (role, self.words)))
                 else:
-                    marked = self._list_markers(role) == self.token[name]
-                    needs.append((role, marked & self.words))
-                    heard = _put_marker(heard, role, marked, NO_FILLER)
-            yield Change(heard, 1.0, tuple(needs))
+                    change = self._replace_marker(change, role, self.token[name], NO_FILLER)
+            yield change
 
     def _find_places(self, name: str) -> list[int]:
         """Find the roles at which a role's word or a function word may be affected."""
@@ -169,25 +165,37 @@ class _Changer:
             return [self.role[name]] if self.role[name] in order else []
         allowed = self.lexicon.roles if self.spec.roles is None else self.spec.roles
         places = [role for role in order if self.lexicon.roles[role] in allowed]
-        return [role for role in places if (self._list_markers(role) == self.token[name]).any()]
+        marker = self.token[name]
+        return [role for role in places if marker in self._list_markers(self.construction, role)]
 
-    def _list_markers(self, role: int) -> NDArray[np.int32]:
+    def _list_markers(self, construction: Construction, role: int) -> NDArray[np.int32]:
         """Return (words,): the marker of each word in a role, or NO_FILLER."""
         every = np.arange(len(self.lexicon.words), dtype=np.int32)
-        return self.construction.find_markers(role, every)
+        return construction.find_markers(role, every)
+
+    def _replace_marker(self, change: Change, role: int, old: int, new: int) -> Change:
+        """Replace one marker of a role's words by another; NO_FILLER stands for none."""
+        heard, column = change.heard, self._list_markers(change.heard, role)
+        marked = column == old
+        column = np.where(marked, new, column).astype(np.int32)
+        markers, by_filler = heard.markers.copy(), dict(heard.by_filler)
+        if (column == column[0]).all():
+            markers[role] = column[0]
+            by_filler.pop(role, None)
+        else:
+            by_filler[role] = column
+        heard = replace(heard, markers=markers, by_filler=by_filler)
+        return Change(heard, 1.0, (*change.needs, (role, marked & self.words)))
 
     def insert_markers(self) -> Iterator[Change]:
-        """Insert function words where there are none, all that are named at once."""
-        heard, needs = self.construction, list[tuple[int, Words]]()
+        """Insert function words where there are none: all named ones together."""
+        change = self.unchanged
         for name, marker in (self.spec.insert_markers or {}).items():
-            role = self.role[name]
-            if role not in heard.order:
+            if self.role[name] not in self.construction.order:
                 return
-            bare = self._list_markers(role) == NO_FILLER
-            heard = _put_marker(heard, role, bare, self.token[marker])
-            needs.append((role, bare & self.words))
-        if all(words.any() for _, words in needs):
-            yield Change(heard, 1.0, tuple(needs))
+            change = self._replace_marker(change, self.role[name], NO_FILLER, self.token[marker])
+        if all(words.any() for _, words in change.needs):
+            yield change
 
     def insert_words(self) -> Iterator[Change]:
         """Insert a word that has no role in the event, beside the word of a role."""
@@ -205,19 +213,6 @@ class _Changer:
             return [(word, chance) for word, chance in wanted.items() if chance > 0]
         words = list(dict.fromkeys(w for name in wanted for w in self.names.expand(name)))
         return [(word, 1 / len(words)) for word in words]
-
-
-def _put_marker(construction: Construction, role: int, where: Words, token: int) -> Construction:
-    """Give a role's words another marker, or none, `where` they are listed."""
-    every = np.arange(len(where), dtype=np.int32)
-    column = np.where(where, token, construction.find_markers(role, every)).astype(np.int32)
-    markers, by_filler = construction.markers.copy(), dict(construction.by_filler)
-    if (column == column[0]).all():
-        markers[role] = column[0]
-        by_filler.pop(role, None)
-    else:
-        by_filler[role] = column
-    return replace(construction, markers=markers, by_filler=by_filler)
 
 
 def count_changes(file: WorldFile, names: Names) -> int:
@@ -242,20 +237,18 @@ def find_noise_problems(file: WorldFile, names: Names) -> Iterator[Problem]:
 
 
 def _check_names(place: str, spec: NoiseSpec, file: WorldFile, names: Names) -> Iterator[Problem]:
-    """Check that whatever is named exists."""
+    """Check that all names that a noise uses exist."""
     roles, added = f"roles are {join_names(file.roles)}.", spec.insert_markers or {}
     told = [construction.name for construction in file.constructions]
     named = (*(spec.roles or ()), *spec.before, *spec.after, *added)
     struck, either = (*(spec.exchange or ()), *(spec.delete or ())), [*file.roles, *file.markers]
-    references: list[tuple[str, Iterable[str], Collection[str], str]] = [
-        ("construction", spec.constructions or (), told, f"{join_names(told)}."),
-        ("role", named, file.roles, roles),
-        ("role or marker", struck, either, roles),
-        ("marker", added.values(), file.markers, "add it to [markers]."),
-        ("word", spec.words or (), names.known, "add it to a [words] table."),
-    ]
-    for reference in references:
-        yield from find_unknown(place, *reference)
+    there_are = f"there are {join_names(told)}."
+    yield from find_unknown(place, "construction", spec.constructions or (), told, there_are)
+    yield from find_unknown(place, "role", named, file.roles, roles)
+    yield from find_unknown(place, "role or marker", struck, either, roles)
+    yield from find_unknown(place, "marker", added.values(), file.markers, "add it to [markers].")
+    add_word = "add it to a [words] table."
+    yield from find_unknown(place, "word", spec.words or (), names.known, add_word)
 
 
 def _check_kind(spec: NoiseSpec, file: WorldFile) -> Iterator[str]:
@@ -294,7 +287,7 @@ def refuse_indistinct(heard: Corpus, meant: Corpus) -> None:
     Parameters
     ----------
     heard, meant : Corpus
-        Everything that is said in a world, with noise and without.
+        All sentences of a world, with noise and without.
     """
     fillers = np.concatenate([heard.derivations.fillers, meant.derivations.fillers])
     events, group = np.unique(fillers, axis=0, return_inverse=True)
@@ -331,7 +324,7 @@ def _summarise_sentences(corpus: Corpus, event: NDArray[np.intp], size: int) -> 
 
 
 def check_large_world(world: "World") -> None:
-    """Draw some sentences, which may find a fault, and look for meanings that noise makes alike.
+    """Draw some sentences, which may reveal a mistake, and look for meanings that noise hides.
 
     Warns where even a small part of the world has too many derivations to look for them.
     """
@@ -368,13 +361,11 @@ def _list_parts(grammar: Grammar, events: NDArray[np.int32]) -> Iterator[Grammar
 
 def _limit_words(action: Action, words: NDArray[np.int32]) -> Action:
     """Return an action whose events have these words only; they keep their probabilities."""
-    choices = tuple(
-        (role, tuple(_limit_choice(choice, words) for choice in rules))
-        for role, rules in action.choices
-    )
+
+    def limit(choice: Choice) -> Choice:
+        kept = np.isin(choice.fillers, words)
+        chances = choice.probabilities[kept]
+        return replace(choice, fillers=choice.fillers[kept], probabilities=chances)
+
+    choices = tuple((role, tuple(map(limit, rules))) for role, rules in action.choices)
     return replace(action, choices=choices)
-
-
-def _limit_choice(choice: Choice, words: NDArray[np.int32]) -> Choice:
-    kept = np.isin(choice.fillers, words)
-    return replace(choice, fillers=choice.fillers[kept], probabilities=choice.probabilities[kept])

@@ -1,8 +1,8 @@
-"""Sentences as a tree of prefixes, what is asked after each, and what the answer should be.
+"""Sentences as a tree of prefixes, the questions asked after each prefix, and their answers.
 
 A constituent switches on one or two input tokens: a word and, where the construction has one, its
 marker (`during` + `dinner`). Equal prefixes are one node of the tree, however many sentences share
-it, so whatever is computed per prefix is computed once.
+it, so that computations per prefix are done once.
 
 After every constituent, each role the event has is asked twice: once with the role as probe, once
 with its filler. The answer is always role + filler. Many sentences share a prefix, so a (node,
@@ -38,9 +38,9 @@ def list_constituents(derivations: Derivations, grammar: Grammar) -> NDArray[np.
     tokens = np.full((len(derivations), longest, 2), NO_FILLER, dtype=np.int32)
     length = np.zeros(len(derivations), dtype=np.intp)
     for number, construction in enumerate(grammar.constructions):
-        told_so = derivations.construction == number
+        in_construction = derivations.construction == number
         for role in construction.order:
-            rows = np.flatnonzero(told_so & derivations.said[:, role])
+            rows = np.flatnonzero(in_construction & derivations.said[:, role])
             fillers = derivations.fillers[rows, role]
             heard = [(fillers, construction.find_markers(role, fillers))]
             if construction.inserted is not None and construction.inserted[0] == role:
@@ -83,14 +83,14 @@ class PrefixTree:
         """
         node = NO_NODE
         for word, marker in np.asarray(constituents).tolist():
-            node = self._following.get((node, word, marker), NO_NODE)
+            node = self._next_nodes.get((node, word, marker), NO_NODE)
             if node == NO_NODE:
                 break
         return node
 
     @cached_property
-    def _following(self) -> dict[tuple[int, int, int], int]:
-        """The node after a node and a constituent."""
+    def _next_nodes(self) -> dict[tuple[int, int, int], int]:
+        """The node that follows a node and a constituent, a word and a marker."""
         heard = zip(self.parent.tolist(), self.tokens.tolist(), strict=True)
         return {(parent, word, marker): node for node, (parent, (word, marker)) in enumerate(heard)}
 
@@ -146,7 +146,7 @@ class Queries:
         Parameters
         ----------
         pairs : slice
-            Which pairs; all unless given.
+            Which pairs; by default all.
 
         Returns
         -------
@@ -160,7 +160,7 @@ class Queries:
         where = (self.triple_pair[inside] - start, self.triple_answer[inside])
         shape = (stop - start, len(self.answer_units))
         target = csr_array((share, where), shape=shape) @ self.answer_units.astype(np.float64)
-        target[target > 1 - ROUND_OFF] = 1.0  # shares of a certain answer add up to 1 but for this
+        target[target > 1 - ROUND_OFF] = 1.0  # shares of a certain answer sum to 1, nearly
         return np.asarray(target)
 
     def find_role_probes(self) -> NDArray[np.bool_]:
@@ -208,7 +208,7 @@ class Queries:
 
 
 def build_queries(derivations: Derivations, tree: PrefixTree, grammar: Grammar) -> Queries:
-    """Build the questions to all sentences, weighted by the rows' weights."""
+    """Build the questions about all sentences, weighted by the rows' weights."""
     lexicon = grammar.lexicon
     sets, filler = len(grammar.added_features), number_fillers(derivations, grammar)
     nodes, roles, fillers, weights = _list_questions(derivations, tree, filler)
@@ -243,9 +243,9 @@ def build_queries(derivations: Derivations, tree: PrefixTree, grammar: Grammar) 
 
 
 def number_fillers(derivations: Derivations, grammar: Grammar) -> Ints:
-    """Return (rows, roles): one number for a word and what the construction adds to it, if any.
+    """Return (rows, roles): a number for each word with the features its construction adds to it.
 
-    A passive adds a feature to its agent. Where the event lacks a role, the number means nothing.
+    A passive adds a feature to its agent. Where the event lacks a role, the number has no meaning.
     """
     adds = np.stack([construction.adds for construction in grammar.constructions])
     return derivations.fillers * len(grammar.added_features) + adds[derivations.construction]
@@ -262,7 +262,7 @@ def _name_fillers(patterns: Ints, grammar: Grammar) -> Iterator[str]:
 def _list_questions(
     derivations: Derivations, tree: PrefixTree, filler: Ints
 ) -> tuple[Ints, Ints, Ints, NDArray[np.float64]]:
-    """Return (node, role, filler, weight) of every question to every row."""
+    """Return (node, role, filler, weight) of every question about every row."""
     parts = []
     for role in range(derivations.fillers.shape[1]):
         has = derivations.fillers[:, role] != NO_FILLER

@@ -1,8 +1,8 @@
 """Sentences about the same two nouns in both directions, and how often each direction happens.
 
-Role reversals are those that can be said in a world, so that what is true of them is known.
-Congruent sentences are those of the file's first construction in which the noun acts that is the
-more frequent agent in the world as a whole: "during dinner, the woman eats the pizza". The reversal
+Role reversals are possible sentences of a world, so that exact beliefs about them are known.
+Congruent sentences are those of the file's first construction whose agent is the noun that is the
+agent more often in the world as a whole: "during dinner, the woman eats the pizza". The reversal
 exchanges the two nouns. Sentences are cut after both have been heard. In the world `slips` a
 reversal may be said of a rare event or be a slip of the tongue; in `paper` it cannot be said.
 
@@ -83,7 +83,7 @@ def find_role_reversals(world: World, *, ambiguous: bool = True) -> tuple[RoleRe
         Where the world lacks a role, is too large to enumerate, or has no such sentence.
     """
     require_roles(world, ("agent", "patient"), "reversals exchange agent and patient")
-    require_exact(world, "what is true of its reversals is not known")
+    require_exact(world, "exact beliefs about its reversals are not known")
     told = _find_congruent(world)
     reversed_texts = spell_reversed(world, told)
     found: dict[tuple[tuple[str, ...], ...], RoleReversal] = {}
@@ -101,7 +101,7 @@ def find_role_reversals(world: World, *, ambiguous: bool = True) -> tuple[RoleRe
 
 
 def spell_reversed(world: World, told: Derivations) -> tuple[str, ...]:
-    """Spell sentences with agent and patient exchanged: anew, as a case marker has its role."""
+    """Spell sentences with agent and patient exchanged; case markers stay with their roles."""
     return world.spell(_exchange_nouns(world, told))
 
 
@@ -113,12 +113,12 @@ def _exchange_nouns(world: World, told: Derivations) -> Derivations:
 
 
 def find_heard(world: World, heard: Utterance) -> int:
-    """Find the node of what is heard in the tree of all sentences; `NO_NODE` if it cannot be."""
+    """Find the node of what is heard in the tree of all sentences; `NO_NODE` if it has none."""
     return world.all_derivations.tree.find(world.encode(heard))
 
 
 def _build_reversal(world: World, text: str, back: str, fillers: NDArray[np.int32]) -> RoleReversal:
-    """Cut a sentence and its reversal after both nouns; a `literal` of nan: it cannot be said."""
+    """Cut a sentence and its reversal after both nouns; `literal` is NaN if it cannot be said."""
     roles = dict(zip(world.roles, fillers.tolist(), strict=True))
     nouns = [world.lexicon.words[roles[role]] for role in ("agent", "patient")]
     action = world.lexicon.words[roles["action"]]
@@ -137,7 +137,7 @@ def _build_reversal(world: World, text: str, back: str, fillers: NDArray[np.int3
 
 
 def _find_congruent(world: World) -> Derivations:
-    """Find the derivations of the first construction that name both, the usual agent acting."""
+    """Find derivations of the first construction that name both nouns, the usual agent as agent."""
     told = world.all_derivations.derivations
     agent, patient = (world.roles.index(role) for role in ("agent", "patient"))
     acts = np.zeros(len(world.lexicon.words) + 1)  # the last is for events without an agent
@@ -149,7 +149,7 @@ def _find_congruent(world: World) -> Derivations:
 
 
 def compute_agency(world: World, heard: Utterance, word: int) -> float:
-    """Compute the probability that a word is the agent of what is heard; nan if it cannot be."""
+    """Compute P(a word is the agent | what is heard); NaN if that is never heard."""
     everything, node = world.all_derivations, find_heard(world, heard)
     if node == NO_NODE:
         return float("nan")
@@ -211,7 +211,7 @@ def find_plausibility_items(world: World) -> tuple[PlausibilityItem, ...]:
         Where the world lacks the roles, is too large, or never names an agent and a patient.
     """
     require_roles(world, ROLES, "items have an agent and a patient")
-    require_exact(world, "what is plausible in it is not known")
+    require_exact(world, "the plausibility of its sentences is not known")
     columns = [world.roles.index(role) for role in ROLES]
     told = world.literal_derivations.derivations
     rows = _find_named(world, told)
@@ -244,7 +244,7 @@ def _find_named(world: World, told: Derivations) -> Derivations:
 
 
 def _count_triples(words: NDArray[np.int32], weight: NDArray[np.float64]) -> Counter[Triple]:
-    """Return how often each (agent, action, patient) happens."""
+    """Return the probability of each (agent, action, patient)."""
     chances: Counter[Triple] = Counter()
     for triple, chance in zip(words.tolist(), weight.tolist(), strict=True):
         chances[tuple(triple)] += chance
@@ -255,7 +255,7 @@ def _build_plausibility_item(
     world: World, construction: str, sentence: Utterance, triple: Triple, chances: Counter[Triple]
 ) -> PlausibilityItem:
     here, there = chances[triple], chances[triple[::-1]]
-    usual = max((here, triple), (there, triple[::-1]))[1]  # one of two that are equally frequent
+    usual = max((here, triple), (there, triple[::-1]))[1]  # breaks a tie by word numbers
     plausibility = "plausible" if here >= there else "unlikely" if here > 0 else "impossible"
     agent, action, patient = (world.lexicon.words[word] for word in triple)
     return PlausibilityItem(

@@ -1,9 +1,9 @@
 """The same world with other probabilities: other values of its parameters, or no noise.
 
-Other values of parameters change how often something happens or is misheard, but not what can. So a
-world is enumerated once, and only its weights are computed anew: in a few milliseconds, for fits
-and for listeners who do not know the values. Networks of listeners who take every sentence
-literally are trained in the world that `remove_noise` returns.
+Other values of parameters change how often something happens or is misheard, but not what is
+possible. So a world is enumerated once, and only its weights are computed anew: in a few
+milliseconds, for fits and for listeners who do not know the values. Networks of listeners who take
+every sentence literally are trained in the world that `remove_noise` returns.
 """
 
 from collections.abc import Mapping
@@ -24,7 +24,7 @@ from equivocal.world.world import World
 __all__ = ["remove_noise"]
 
 
-INSIDE = 1e-9  # distance kept from the ends of a range, at which derivations would vanish
+INSIDE = 1e-9  # least distance from the ends of a range, where some derivations have probability 0
 
 
 class Reweighting:
@@ -38,7 +38,7 @@ class Reweighting:
     Attributes
     ----------
     world : World
-        With its values moved inside.
+        The world with its values moved inside.
     """
 
     def __init__(self, world: World) -> None:
@@ -60,7 +60,7 @@ class Reweighting:
         for name, value in self.world.parameters.items():
             spec = self._specs[name]
             end = spec.least if value - spec.least > spec.most - value else spec.most
-            if self._read({name: (value + end) / 2}).noise != before:
+            if self._validate({name: (value + end) / 2}).noise != before:
                 found.append(name)
         return tuple(found)
 
@@ -82,7 +82,7 @@ class Reweighting:
         UserError
             Where other sentences are possible with these values, or a value is out of range.
         """
-        file, world = self._read(parameters), self.world
+        file, world = self._validate(parameters), self.world
         grammar = build_grammar(file, world.lexicon, world.source)
         rows = enumerate_derivations(add_noise(grammar, file))
         base = self.world.all_derivations.derivations
@@ -93,7 +93,7 @@ class Reweighting:
             )
         return rows.weight
 
-    def _read(self, parameters: Mapping[str, float]) -> WorldFile:
+    def _validate(self, parameters: Mapping[str, float]) -> WorldFile:
         given = self._move_inside(parameters)
         return validate_world(self._tables, self.world.source, given)[0]
 

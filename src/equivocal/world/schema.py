@@ -1,4 +1,4 @@
-"""What a world file may contain: the shape of the TOML, before any word is looked up.
+"""The format of a world file: keys and types of the TOML, before any name is looked up.
 
 Pydantic checks types and key names here; `equivocal.world.checks` checks what the names refer to.
 A new key of the file format is added here first, then in `docs/worlds.md`.
@@ -9,7 +9,7 @@ Numbers may be arithmetic, in quotes: numbers, parameters, + - * / and parenthes
 
 Nothing is executed: Python's own parser builds a tree, and only the nodes named in `_compute` are
 computed, in exact fractions. There is no power, so a text of bounded length takes bounded time.
-What else a number in a world file could be made of is added there.
+Further kinds of arithmetic would be added there.
 """
 
 import ast
@@ -18,6 +18,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import partial
 from keyword import iskeyword
 from math import inf, isfinite, nan
 from numbers import Real
@@ -39,9 +40,9 @@ from equivocal.errors import did_you_mean
 ABSENT = "absent"  # reserved filler: "this event has no such role"
 
 VerbForm = Literal["third", "past", "participle", "progressive", "plain"]
-MOST_LETTERS = 200
+MOST_LETTERS = 200  # of arithmetic
 
-# Python's parser would take "1e-9999" for 0, and warns of "1if"
+# checked first, because Python's parser reads "1e-9999" as 0 and warns of "1if"
 _TOKEN = re.compile(
     r"\s+|[-+*/()]|(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d{1,3})?(?!\w)|[a-z_]\w*", re.ASCII | re.IGNORECASE
 )
@@ -56,7 +57,7 @@ _OPERATORS: dict[type[ast.operator], Callable[[Fraction, Fraction], Fraction]] =
 
 @dataclass(frozen=True)
 class Scope:
-    """The values of the parameters that arithmetic may name, and which of them it did name."""
+    """The values of the parameters that arithmetic may use, and the names of those it has used."""
 
     values: dict[str, float] = field(default_factory=dict)
     used: set[str] = field(default_factory=set)
@@ -96,7 +97,7 @@ def _compute(node: ast.expr, scope: Scope) -> Fraction:
     """Compute one node of the tree; a kind that is not listed here is refused."""
     match node:
         case ast.Constant(value=(int() | float()) as number) if not isinstance(number, bool):
-            return Fraction(str(number))  # of 1e999, which is infinite, a ValueError
+            return Fraction(str(number))  # a ValueError for 1e999, which is infinite
         case ast.Name(id=name):
             return scope.look_up(name)
         case ast.UnaryOp(op=ast.USub(), operand=operand):
@@ -151,7 +152,7 @@ def _refuse_above_one(value: float) -> float:
 
 
 def _refuse_unnamed(value: Any) -> Any:
-    """Refuse a noise that is written into [noise] itself."""
+    """Refuse keys of a noise that are written into [noise] itself, not into [noise.NAME]."""
     tables = value.values() if isinstance(value, dict) else [None]
     if not all(isinstance(table, dict) for table in tables):
         rule = "each noise has a name and a table of its own"
@@ -159,12 +160,8 @@ def _refuse_unnamed(value: Any) -> Any:
     return value
 
 
-def _parse_weight(value: Any, info: ValidationInfo) -> float:
-    return _parse_probability(value, info, "weight")
-
-
 def _parse_rules(value: Any) -> Any:
-    """Write out the fillers of a role, which are short for a list of when/then rules."""
+    """Turn fillers that are given without rules into a list of one rule."""
     if isinstance(value, list) and value and all(isinstance(entry, dict) for entry in value):
         return value
     return [{"then": value}]
@@ -197,12 +194,12 @@ def _parse_marker(value: Any) -> str | dict[str, str]:
 
 
 def _parse_names(value: Any) -> Any:
-    """Take one name for a list of it."""
+    """Accept a single name in place of a list."""
     return [value] if isinstance(value, str) else value
 
 
 def _sort_keys(value: Any) -> Any:
-    """Sort the keys of an action table into its own settings and the roles it fills."""
+    """Separate the keys of an action table into its own settings and the roles it fills."""
     if not isinstance(value, dict):
         return value
     own = {key: value[key] for key in ("action", "weight") if key in value}
@@ -238,7 +235,8 @@ class ActionSpec(_Strict):
     """What may take part in one action; a role that is not named does not occur with it."""
 
     action: str | None = None  # the word, where the table's name is not the word itself
-    weight: Annotated[float, BeforeValidator(_parse_weight)] = 1.0  # relative; 0: never
+    # relative frequency; 0: never
+    weight: Annotated[float, BeforeValidator(partial(_parse_probability, what="weight"))] = 1.0
     roles: dict[str, Annotated[tuple[Rule, ...], BeforeValidator(_parse_rules)]]
 
 
@@ -317,7 +315,7 @@ class ParameterSpec(_Strict):
 
 
 class VerbForms(_Strict):
-    """Irregular spellings of a verb; whatever is missing is formed by rule."""
+    """Irregular spellings of a verb; missing forms are made by rule."""
 
     third: str | None = None
     past: str | None = None

@@ -1,10 +1,10 @@
-"""Running text: how words are spelled, how `Parser` reads them and `spell_sentences` writes them.
+"""Text: spellings of words, `Parser` to read sentences and `spell_sentences` to write them.
 
-Text becomes constituents whatever its articles, inflection, capitals and punctuation. Nothing here
-asks whether a sentence makes sense. Any order of known words is accepted, because anomalous
-sentences are what the model is for. English inflection goes by rule, with exceptions from the file.
-Regular forms are made here so that a world file needs only its irregular ones. A *regular* form
-that two words share is read as neither; a clash of *declared* forms is an error.
+The parser ignores articles, inflection, capitals and punctuation, and does not ask whether a
+sentence makes sense: any order of known words is accepted, because the model is meant to be tested
+with anomalous sentences. English inflection follows rules, with exceptions from the file. Regular
+forms are made here so that a world file needs only its irregular ones. A *regular* form that two
+words share is read as neither; a clash of *declared* forms is an error.
 
 An irregular word belongs in the world file; only rules that hold for many words belong here.
 """
@@ -37,7 +37,7 @@ def split_words(text: str) -> list[str]:
     ['at', 'the', 'x', 'ray', "tom's", 'dog']
     """
     folded = unicodedata.normalize("NFC", text).casefold().replace("’", "'")
-    # letters, marks (which many scripts write their vowels with), numbers; the rest separates
+    # letters, marks (with which many scripts write vowels) and numbers; the rest separates words
     kept = (c if c == "'" or unicodedata.category(c)[0] in "LMN" else " " for c in folded)
     return [word for part in "".join(kept).split() if (word := part.strip("'"))]
 
@@ -122,7 +122,7 @@ def _list_regular_spellings(file: WorldFile) -> Iterator[tuple[str, str]]:
             if word not in verbs:
                 for noun in (word, *file.forms.get(word, ())):
                     yield _add_s(noun), word
-                    yield f"{noun}s", word  # photos, whatever potatoes do
+                    yield f"{noun}s", word  # photos, where the rule gives photoes
                 continue
             irregular = file.verbs.get(word)
             for form in ("third", "past", "participle", "progressive"):
@@ -177,7 +177,7 @@ def _spell_roles(
     return pieces
 
 
-# Words the model has no input for and loses nothing by; a world that uses one keeps it.
+# Words that are skipped, because the model has no input for them; a world may declare them.
 _SKIPPED = frozenset(
     split_words("a an the this that these those some my your his her its our their")
 )
@@ -187,9 +187,9 @@ _PASSIVE = frozenset(split_words("am are be been being by is was were"))
 
 @dataclass(frozen=True)
 class Constituent:
-    """What the model hears at one moment: a word, perhaps with a marker."""
+    """The input of the model at one step: a word, perhaps with a marker."""
 
-    text: str  # as it was typed, less articles
+    text: str  # as typed, without articles
     word: str
     marker: str | None = None
 
@@ -242,19 +242,19 @@ class Utterance:
 
 @dataclass(frozen=True)
 class Spellings:
-    """How everything that the parser understands is written, folded."""
+    """All spellings that the parser understands, folded."""
 
     words: dict[str, str]  # spelling: word
     markers: dict[str, list[str]]  # spelling: markers written so
-    usual_words: dict[str, set[str]]  # marker: words that constructions put behind it
+    usual_words: dict[str, set[str]]  # marker: words that follow it in some construction
     longest: int  # phrase, in words
 
 
 class Parser:
-    """Text to `Utterance` for one world; `spellings` is all that is needed to parse elsewhere."""
+    """Parses text of one world; `spellings` is all that another parser needs."""
 
     def __init__(self, file: WorldFile, usual_words: dict[str, set[str]], source: str) -> None:
-        """`usual_words`: marker → words that the world's constructions put behind it."""
+        """`usual_words`: marker → words that follow it in some construction of the world."""
         self._source = source
         words, markers = collect_spellings(file), dict[str, list[str]]()
         for marker, spellings in file.markers.items():

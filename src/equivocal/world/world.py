@@ -1,6 +1,6 @@
-"""`World`: load a world, enumerate it, sample it, parse sentences, ask it what is true.
+"""`World`: load a world, enumerate it, sample it, parse sentences, compute exact beliefs.
 
-The limits of what is enumerated and sampled may be changed here; what a file may say, in `schema`.
+The limits of enumeration and sampling may be changed here; the format of a file, in `schema`.
 """
 
 import hashlib
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-MAX_ENUMERATED = 250_000  # derivations; the truth about them takes seconds and half a gigabyte
+MAX_ENUMERATED = 250_000  # derivations; exact beliefs about them take seconds and half a gigabyte
 MAX_SAMPLE = 10_000_000  # sentences drawn at once; a row takes about 200 bytes while it is drawn
 FALLBACK_SAMPLE = 100_000  # sentences that stand in for a world too large to enumerate
 
@@ -67,9 +67,10 @@ class Sentence:
 
 
 class World:
-    """All that can happen and be said in one world file, with its probabilities.
+    """All events and sentences of one world file, with their probabilities.
 
-    They are exact where `is_exact`, and estimated from a sample in a world too large to enumerate.
+    Probabilities are exact if `is_exact`; in a world too large to enumerate, they are estimated
+    from a sample.
     """
 
     def __init__(
@@ -78,7 +79,7 @@ class World:
         self.file = file
         self.max_enumerated = max_enumerated  # derivations
         self.source = source  # its name in error messages
-        self.text = text  # the file with the values in force, kept with whatever is made from it
+        self.text = text  # the file with the values of its parameters, to be saved with results
         self.lexicon: Lexicon = build_lexicon(file)
         self.grammar: Grammar = add_noise(build_grammar(file, self.lexicon, source), file)
         events = enumerate_derivations(self.grammar) if self.is_exact else None
@@ -99,7 +100,7 @@ class World:
         ----------
         name_or_path : str or Path
             A name, such as "paper" or "sg2018", or the path of a world file. Values of parameters
-            may stand behind it: "slips:rare=0.02,slip=0.01".
+            may follow it: "slips:rare=0.02,slip=0.01".
         **parameters : float or str
             Values for the parameters that the world declares, as numbers or as text such as
             "1/50"; the others keep their defaults.
@@ -180,7 +181,7 @@ class World:
 
     @property
     def parameters(self) -> dict[str, float]:
-        """The values in force of the parameters that the file declares."""
+        """The current values of the parameters that the file declares."""
         return {name: spec.default for name, spec in self.file.parameters.items()}
 
     @cached_property
@@ -199,7 +200,7 @@ class World:
             del content["noise"]
         return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:16]
 
-    # ---- everything that can happen and be said
+    # ---- events and sentences
 
     @property
     def has_noise(self) -> bool:
@@ -236,7 +237,7 @@ class World:
         return bool(bound_derivations(grammar) <= self.max_enumerated)
 
     def _estimate(self, grammar: Grammar) -> Corpus:
-        """Weight sampled sentences by how often they occurred, and say so."""
+        """Estimate probabilities from sampled sentences, with a warning."""
         warnings.warn(
             f"world {self.name!r} has up to {bound_derivations(grammar):.2g} derivations, too "
             f"many to enumerate (at most {self.max_enumerated:,}); its probabilities are estimated "
@@ -275,12 +276,12 @@ class World:
             How many.
         seed : int or numpy.random.Generator
             The same seed gives the same corpus, and a longer sample begins with a shorter one. A
-            generator goes on from where it is.
+            generator continues from its current state.
 
         Returns
         -------
         Corpus
-            The sentences with the events behind them.
+            The sentences with the events they describe.
 
         Raises
         ------
@@ -314,7 +315,7 @@ class World:
         """
         return spell_sentences(derivations, self.file, self.grammar)
 
-    # ---- text in, truth out
+    # ---- parsing and beliefs
 
     @cached_property
     def _parser(self) -> Parser:
@@ -461,17 +462,18 @@ class World:
         Raises
         ------
         ImpossibleSentenceError
-            If no event matches these words, or none of those that match has this probe: there is
-            then no truth to know.
+            If no event matches these words, or none of those that match has this probe, so that
+            there is no true belief.
         """
         return compute_beliefs(self.all_derivations, text, role, filler, exact=self.is_exact)
 
     def literal_beliefs(
         self, text: str | Utterance, role: str | None = None, *, filler: str | None = None
     ) -> "pd.Series[float]":
-        """Compute what a listener would believe who takes every sentence as it was meant.
+        """Compute the beliefs of a listener who takes every sentence literally.
 
-        That is the belief in the same world without its noise; without noise, `true_beliefs`.
+        These are the beliefs in the same world without its noise; in a world without noise, they
+        equal `true_beliefs`.
 
         Parameters
         ----------
@@ -486,7 +488,7 @@ class World:
         Raises
         ------
         ImpossibleSentenceError
-            If nobody would say these words without noise: the literal listener has then no belief.
+            If these words are impossible without noise, so that a literal listener has no belief.
         """
         exact = self._is_small(self._literal_grammar)
         return compute_beliefs(self.literal_derivations, text, role, filler, exact=exact)
