@@ -267,9 +267,8 @@ def _check_layout(dataset: xr.Dataset, file: str) -> None:
             raise ValueError(f"the variable {name} is missing")
         if found[name].dims != dimensions or found[name].dtype.kind not in kinds:
             raise ValueError(f"the variable {name} has other dimensions or another type")
-    for name in {name for dimensions in variables.values() for name in dimensions}:
-        if name not in dataset.coords:
-            raise ValueError(f"it does not name its {name}")
+    if unnamed := {axis for axes in variables.values() for axis in axes} - set(dataset.coords):
+        raise ValueError(f"it does not name its {min(unnamed)}")
     for label, index in dataset.indexes.items():
         _check_index(str(label), index.to_numpy())
     for name, kind in layout["attributes"].items():
