@@ -58,12 +58,10 @@ def trace_effect(run: Run, stimuli: Items, settings: StudySettings) -> xr.Datase
     numbers = range(min(settings.path.networks, len(run.networks)))
     times, answers = zip(*(_follow(run, n, asked, settings) for n in numbers), strict=True)
     indicated = np.stack(answers).astype(np.float32)
+    axes = ("network", "step", "item")
     traces = xr.Dataset(
         {
-            f"indicated_{role}": (
-                ("network", "step", "item"),
-                indicated[..., asked["probe"] == role],
-            )
+            f"indicated_{role}": (axes, indicated[..., asked["probe"] == role])
             for role in asked["probe"].unique()
         },
         coords={
@@ -72,7 +70,7 @@ def trace_effect(run: Run, stimuli: Items, settings: StudySettings) -> xr.Datase
             "item": list(stimuli.items),
         },
     )
-    traces["time"] = (("network", "step"), np.stack(times))
+    traces["time"] = (axes[:2], np.stack(times))
     return traces.assign_attrs(
         paper_steps=settings.inference.samplers["paper"].num_steps or 0,
         prior=settings.inference.central_prior,

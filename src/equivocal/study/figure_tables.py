@@ -209,9 +209,8 @@ def tabulate_entropies(dataset: xr.Dataset) -> pd.DataFrame:
         known (aleatoric), and the entropy of the trained network's answer.
     """
     parts, positions = [], [int(position) for position in dataset["position"].values]
-    for sampler, condition in product(
-        map(str, dataset["sampler"].values), list_conditions(dataset)
-    ):
+    samplers = map(str, dataset["sampler"].values)
+    for sampler, condition in product(samplers, list_conditions(dataset)):
         total, expected, trained = (
             _average_tracked(dataset, values, condition)
             for values in (

@@ -95,13 +95,8 @@ def _measure_effect(networks: Parcel, point: Point, asked: pd.DataFrame) -> dict
     for index, network in enumerate(run.networks):
         # units that are not watched would cost time and change nothing
         layer = layers[index].select(units_watched)
-        posterior = infer_posterior(
-            layer,
-            inference.samplers["paper"],
-            inference.central_prior,
-            inference.get_seed(index),
-            diagnose=False,
-        )
+        sampler, seed = inference.samplers["paper"], inference.get_seed(index)
+        posterior = infer_posterior(layer, sampler, inference.central_prior, seed, diagnose=False)
         psi = collect_features(network, asked)
         trained.append(expit((psi * layer.trained[column]).sum(axis=1).astype(float)))
         bayes.append(posterior.predict_proba(psi)[np.arange(len(psi)), column].astype(float))

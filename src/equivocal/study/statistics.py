@@ -272,11 +272,8 @@ def compute_variance_shares(
     nested = [*(pd.factorize(table[name])[0] for name in units), np.arange(len(table))]
     largest = nested[0]
     rng, y = np.random.default_rng(seed), table[outcome].to_numpy(float)
-    coded = {
-        name: pd.factorize(table[name].map(str))[0]
-        for name in choices
-        if table[name].map(str).nunique() > 1
-    }
+    coded = {name: pd.factorize(table[name].map(str))[0] for name in choices}
+    coded = {name: levels for name, levels in coded.items() if levels.max(initial=0) > 0}
     if units and 1 < len(np.unique(largest)) < len(largest):
         coded[TOGETHER] = largest
     blocks = largest if len(np.unique(largest)) >= FEWEST else np.arange(len(table))

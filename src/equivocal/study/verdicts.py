@@ -86,13 +86,8 @@ class Facts:
 
     def get_grids(self, entry: Entry, measure: str, sampler: str) -> tuple[np.ndarray, np.ndarray]:
         """Get (network, item) activations of the Bayesian model and of the trained network."""
-        rows = select_rows(
-            self.rows,
-            condition=entry["condition"],
-            measure=measure,
-            sampler=sampler,
-            prior=self.central,
-        )
+        where = {"condition": entry["condition"], "measure": measure, "sampler": sampler}
+        rows = select_rows(self.rows, **where, prior=self.central)
         return arrange_grid(rows, "mean"), arrange_grid(rows, "mle")
 
     def get_test(self, table: str, entry: Entry, measure: str, **where: object) -> dict[str, Any]:
