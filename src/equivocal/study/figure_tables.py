@@ -267,11 +267,10 @@ def tabulate_calibration(dataset: xr.Dataset) -> pd.DataFrame:
     for estimate in ["mle", *map(str, dataset["sampler"].values)]:
         values = select_estimate(dataset, estimate).transpose("network", *chosen.dims)
         answers = values.values[:, chosen.values]
-        error = np.abs(answers - exact).mean()
         for number in np.unique(group):
             in_bin = group == number
             low, high = np.quantile(answers[:, in_bin], (0.05, 0.95))
-            mean = answers[:, in_bin].mean()
+            mean, error = answers[:, in_bin].mean(), np.abs(answers - exact).mean()
             rows.append((estimate, exact[in_bin].mean(), mean, low, high, error))
     return pd.DataFrame(rows, columns=["estimate", "truth", "activation", "low", "high", "error"])
 
