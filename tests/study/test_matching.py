@@ -210,7 +210,7 @@ def test_nearest_specification_is_described_in_sentences() -> None:
     assert "decay = decoupled, weight_decay = 0.0" in answer[-1]
 
 
-def test_every_choice_has_words() -> None:
+def test_every_choice_has_a_phrase() -> None:
     phrases = [set(part) - {"subject"} for part in read_record("choices").values()]
     assert [*map(set, (TRAINING, SETTINGS, READING))] == phrases
     design, known = (
@@ -278,7 +278,7 @@ def test_interval_of_trainings_together_covers_their_share() -> None:
     assert abs(np.mean(ends)) < 0.05
 
 
-def test_choices_that_are_printed_together_are_told_apart() -> None:
+def test_effects_of_choices_printed_together_are_separated() -> None:
     """Half of the posteriors keep 17 steps and ρ = 0.3; only the steps matter."""
     design = load_design("match")
     rows = [
@@ -325,7 +325,7 @@ def matched(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, MatchResult
     return folder, match_paper(folder / "out", design=file, on_step=silent)
 
 
-def test_design_is_run_refined_and_told(matched: tuple[Path, MatchResult]) -> None:
+def test_design_is_run_refined_and_summarised(matched: tuple[Path, MatchResult]) -> None:
     folder, result = matched
     table = result.tables["matches"]
     assert set(table["round"]) == {0, 1}

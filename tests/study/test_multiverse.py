@@ -74,7 +74,7 @@ def write_grid(folder: Path, text: str = GRID) -> Path:
 
 
 def silent(done: int, total: int, state: str) -> None:
-    """Progress that nobody watches."""
+    """Ignore progress."""
 
 
 @pytest.fixture(scope="module")
@@ -159,8 +159,8 @@ def test_every_choice_reaches_the_numbers(finished: tuple[Grid, Path, pd.DataFra
     assert fixed["time"].tolist() == pytest.approx([0.03, 0.06])
 
 
-def written(folder: Path) -> dict[Path, int]:
-    """When each result and network was written; what is done again is written again."""
+def read_times(folder: Path) -> dict[Path, int]:
+    """Return when each result and network was written, which changes if it is computed again."""
     kept = [path for name in ("results", "networks") for path in (folder / name).rglob("*.*")]
     return {path: path.stat().st_mtime_ns for path in kept}
 
@@ -173,28 +173,28 @@ def test_interrupted_run_ends_with_the_same_numbers(
     before = path.read_text()
     path.unlink()
     lost = folder / "results" / f"{table['key'].iloc[-1]}.json"
-    times = written(folder)
+    times = read_times(folder)
     lost.unlink()
     steps: list[tuple[int, int]] = []
     run_multiverse(grid, folder, on_step=lambda done, total, _: steps.append((done, total)))
     assert steps == [(1, 1)]
     assert path.read_text() == before
-    again = written(folder)
+    again = read_times(folder)
     assert {one for one in again if again[one] != times[one]} == {lost}
     run_multiverse(grid, folder, on_step=lambda *step: steps.append(step[:2]))
     assert len(steps) == 1  # nothing was left to do
-    assert written(folder) == again
+    assert read_times(folder) == again
     assert path.read_text() == before
 
 
 def test_results_of_another_grid_are_kept(finished: tuple[Grid, Path, pd.DataFrame]) -> None:
     grid, folder, _ = finished
     before = (folder / "multiverse.csv").read_text()
-    times = written(folder)
+    times = read_times(folder)
     part = run_multiverse(Grid(grid.points[:2]), folder, on_step=silent)
     assert len(part.tables["multiverse"]) == 2
     run_multiverse(grid, folder, on_step=silent)
-    assert written(folder) == times
+    assert read_times(folder) == times
     assert (folder / "multiverse.csv").read_text() == before
 
 
@@ -262,7 +262,9 @@ def test_command_complains_in_one_sentence(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_command_draws_and_tells(finished: tuple[Grid, Path, pd.DataFrame]) -> None:
+def test_command_draws_figures_and_prints_a_summary(
+    finished: tuple[Grid, Path, pd.DataFrame],
+) -> None:
     folder = finished[1]
     command = [sys.executable, "-m", "equivocal", "multiverse", "--grid", "../grid.toml"]
     result = subprocess.run(

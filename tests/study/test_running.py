@@ -69,7 +69,7 @@ def quiet(done: int, total: int, state: str) -> None:
 
 
 def made(folder: Path, run: Run, **changes: object) -> Study:
-    """The study in a folder with networks that are trained already."""
+    """Prepare a study in a folder whose networks are trained already."""
     source = folder / "source"
     source.mkdir(exist_ok=True)
     (source / "study.toml").write_text(STUDY)
@@ -331,7 +331,7 @@ def test_a_damaged_record_is_named_and_its_stage_repeated(text: str, tmp_path: P
         assert Store(tmp_path).find("probe", "b") is None
 
 
-def test_what_is_lost_is_made_again_bit_for_bit(finished: Study) -> None:
+def test_lost_files_are_recomputed_bit_for_bit(finished: Study) -> None:
     lost = finished.folder / "posteriors" / "paper_1" / "00.safetensors"
     before, other = Posterior.load(lost), (finished.folder / "activations.nc").read_bytes()
     lost.unlink()
@@ -365,7 +365,7 @@ def test_a_changed_setting_repeats_only_what_depends_on_it(small_run: Run, tmp_p
 def test_each_of_more_than_a_hundred_networks_has_its_own_key(
     small_run: Run, tmp_path: Path
 ) -> None:
-    """The last is another than all before it; by name it would stand between 10 and 11."""
+    """Only the last network differs; in alphabetical order it would stand between 10 and 11."""
     study = made(tmp_path, small_run)
     first, second = study.network_keys
     assert first != second
@@ -410,7 +410,7 @@ def test_mistakes_are_found_before_any_work(
         made(tmp_path, small_run, **change)
 
 
-def test_nuts_that_is_not_there_is_said_before_any_work(
+def test_missing_numpyro_is_reported_before_any_work(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "numpyro", None)  # as if it were not installed
@@ -439,7 +439,7 @@ def test_samplers_are_checked_before_any_work(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_make_reproduce_installs_is_what_the_paper_needs() -> None:
+def test_make_reproduce_installs_what_the_paper_needs() -> None:
     makefile = (Path(__file__).parents[2] / "Makefile").read_text()
     assert load_study("paper").nuts.networks > 0
     assert re.search(r'--editable "\.\[[^]]*\bnuts\b', makefile.partition("installed-dev:")[0])

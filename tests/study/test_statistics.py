@@ -24,13 +24,13 @@ FOODS = ["egg", "pizza", "tea", "juice"]
 UNITS = ["woman", *FOODS, "chess", "novel"]
 PROBES = ["agent", "patient"]
 SENTENCE = ("condition", "item", "position", "probe", "unit")
-SLOW = ("mixed_model",)  # of tables; where a test asks for others, seconds are saved
+SLOW = ("mixed_model",)  # a table that takes seconds; tests of other tables leave it out
 
 
-def made_up(
+def make_dataset(
     networks=6, *, indicated=1.0, non_relevant=-0.5, plausible=-0.5, study="paper", noise=0.1
 ):
-    """Activations whose logits change by these amounts in the reversal, times the prior variance.
+    """Make activations whose logits change in the reversal by these amounts × the prior variance.
 
     At 0.01 I the changes are noise about zero; converged ones are a tenth of the paper's.
     """
@@ -74,15 +74,15 @@ def made_up(
     )
 
 
-def the_row(table, **values):
+def find_row(table, **values):
     for column, value in values.items():
         table = table[table[column] == value]
     (row,) = table.to_dict("records")
     return row
 
 
-def at_critical(dataset, name, probe, units, condition="reversal"):
-    """(…, network, item) in double precision, by hand."""
+def select_critical(dataset, name, probe, units, condition="reversal"):
+    """Select activations at the critical word as (…, network, item), in double precision."""
     picked = [
         dataset[name]
         .sel(condition=condition, item=item, position=2, probe=probe, unit=unit)
@@ -93,7 +93,7 @@ def at_critical(dataset, name, probe, units, condition="reversal"):
 
 
 def test_measures_pick_the_units_of_each_sentence():
-    dataset = made_up()
+    dataset = make_dataset()
     rows = compute_measures(dataset)
     assert list(rows.columns[-4:]) == ["probe", "mle", "mean", "truth"]
     assert len(rows) == 2 * 3 * 6 * 4 * (3 + 5)  # a congruent sentence has no plausible beside it
@@ -107,7 +107,7 @@ def test_measures_pick_the_units_of_each_sentence():
         ("plausible patient", "patient", ["pizza"]),
         ("non-relevant agent", "agent", ["egg", "tea", "juice", "chess", "novel"]),
     ]:
-        row = the_row(rows, **own, item="dinner", measure=measure)
+        row = find_row(rows, **own, item="dinner", measure=measure)
         assert row["probe"] == probe
         for name in ("mle", "mean", "truth"):
             values = cell[name].sel(probe=probe, unit=units).values.astype(float)
@@ -115,7 +115,7 @@ def test_measures_pick_the_units_of_each_sentence():
 
 
 def test_measures_of_other_roles_and_more_conditions():
-    dataset = made_up(2, study="mine").sel(unit=[unit for unit in UNITS if unit != "novel"])
+    dataset = make_dataset(2, study="mine").sel(unit=[unit for unit in UNITS if unit != "novel"])
     dataset = dataset.sel(role=["patient"]).drop_vars("non_relevant")
     odd = dataset.sel(condition=["reversal"]).assign_coords(condition=["odd"])
     odd = odd.assign_coords(tracked=xr.full_like(odd["tracked"], "chess"))
@@ -125,8 +125,8 @@ def test_measures_of_other_roles_and_more_conditions():
     assert set(compute_tables(three, SLOW)["paired_models"]["condition"]) == {"reversal", "odd"}
 
 
-def test_what_cannot_be_measured_is_said():
-    dataset = made_up(2)
+def test_measures_without_their_probe_or_unit_are_refused():
+    dataset = make_dataset(2)
     with pytest.raises(UserError, match="patient is tracked but was not asked"):
         compute_measures(dataset.sel(probe=["agent"]))
     with pytest.raises(UserError, match="no unit chess"):
@@ -154,7 +154,7 @@ def test_one_sample_and_paired_are_scipys():
 
 
 @pytest.mark.parametrize("values", [[], [0.2], [0.1] * 5, [0.1, np.nan, 0.3]])
-def test_degenerate_samples_have_no_answer(values):
+def test_degenerate_samples_give_nan(values):
     test = compare_with_zero(values)
     assert test.n == len(values)
     assert np.isnan([test.t, test.p, test.ci_low, test.ci_high, test.effect]).all()
@@ -197,7 +197,7 @@ def test_no_sample_of_activations_exceeds_the_largest_p():
         assert compare_with_zero([1.0] + [0.0] * (n - 1)).p == pytest.approx(bound)  # attained
 
 
-def crossed(networks=10, items=8, sd_network=0.5, sd_item=0.3):
+def simulate_crossed(networks=10, items=8, sd_network=0.5, sd_item=0.3):
     rng = np.random.default_rng(3)
     d = 0.8 + rng.normal(0, sd_network, (networks, 1)) + rng.normal(0, sd_item, (1, items))
     d = d + rng.normal(0, 0.2, (networks, items))
@@ -209,7 +209,7 @@ def crossed(networks=10, items=8, sd_network=0.5, sd_item=0.3):
 
 def test_mixed_model_has_the_closed_form_of_balanced_designs():
     """REML equals the analysis of variance where no variance is negative."""
-    table, d = crossed()
+    table, d = simulate_crossed()
     N, I = d.shape  # noqa: E741
     rows, columns = d.mean(axis=1) - d.mean(), d.mean(axis=0) - d.mean()
     rest = d - d.mean() - rows[:, None] - columns
@@ -226,8 +226,8 @@ def test_mixed_model_has_the_closed_form_of_balanced_designs():
     assert model.ci_high - model.estimate == pytest.approx(1.959964 * model.se)
 
 
-def test_mixed_model_speaks_where_it_has_no_answer():
-    table, d = crossed()
+def test_mixed_model_explains_why_it_cannot_be_fitted():
+    table, d = simulate_crossed()
     one = fit_mixed_model(table[table["network"] == 0])
     assert np.isnan(one.p)
     assert "two networks" in one.note
@@ -235,7 +235,7 @@ def test_mixed_model_speaks_where_it_has_no_answer():
     same = fit_mixed_model(table.assign(mean=table["mle"]))
     assert np.isnan(same.p)
     assert "vary" in same.note
-    flat, _ = crossed(sd_network=0, sd_item=0)
+    flat, _ = simulate_crossed(sd_network=0, sd_item=0)
     assert np.isfinite(fit_mixed_model(flat).se)
 
 
@@ -247,7 +247,7 @@ def test_mixed_model_agrees_with_statsmodels():
 
     Its search ended within 3e-5 of the closed form above, ours within 1e-6.
     """
-    model = fit_mixed_model(crossed()[0])
+    model = fit_mixed_model(simulate_crossed()[0])
     assert model.estimate == pytest.approx(0.64884697, rel=1e-7)
     assert model.se == pytest.approx(0.28024434, rel=5e-5)
     found = (model.sd_network, model.sd_item, model.sd_residual)
@@ -266,7 +266,7 @@ def test_a_fit_that_does_not_converge_is_no_result():
 
 
 def test_tables_can_be_recomputed_from_the_file(tmp_path):
-    made_up().to_netcdf(tmp_path / "activations.nc")
+    make_dataset().to_netcdf(tmp_path / "activations.nc")
     with xr.open_dataset(tmp_path / "activations.nc") as file:
         dataset = file.load()
     found = compute_tables(dataset)
@@ -282,42 +282,42 @@ def test_tables_can_be_recomputed_from_the_file(tmp_path):
     )
     assert means["congruent", "indicated agent", "paper"] == pytest.approx(float(bayes.mean()))
     assert ("reversal", "plausible patient", "converged") in means
-    mle = at_critical(dataset, "mle", "agent", FOODS)
-    bayes = at_critical(dataset, "mean", "agent", FOODS)[0]  # (prior, network, item)
+    mle = select_critical(dataset, "mle", "agent", FOODS)
+    bayes = select_critical(dataset, "mean", "agent", FOODS)[0]  # (prior, network, item)
     own = {"measure": "indicated agent", "estimate": "paper"}
     for axis, name in ((1, "models"), (0, "items")):
         theirs = stats.ttest_1samp(mle.mean(axis=axis), 0)
-        row = the_row(found[f"against_zero_{name}"], measure="indicated agent", estimate="mle")
+        row = find_row(found[f"against_zero_{name}"], measure="indicated agent", estimate="mle")
         np.testing.assert_allclose([row["t"], row["p"]], [*theirs], rtol=1e-6)
-        row = the_row(found[f"paired_{name}"], **own)
+        row = find_row(found[f"paired_{name}"], **own)
         theirs = stats.ttest_rel(bayes[1].mean(axis=axis), mle.mean(axis=axis))
         np.testing.assert_allclose([row["t"], row["p"]], [*theirs], rtol=1e-6)
         theirs = stats.ttest_rel(logit(bayes[1]).mean(axis=axis), logit(mle).mean(axis=axis))
         np.testing.assert_allclose([row["logit_t"], row["logit_p"]], [*theirs], rtol=1e-6)
     for prior, values in zip(dataset["prior"].values, bayes, strict=True):
-        row = the_row(found["priors_models"], **own, prior=prior)
+        row = find_row(found["priors_models"], **own, prior=prior)
         theirs = stats.ttest_rel(values.mean(axis=1), mle.mean(axis=1))
         np.testing.assert_allclose([row["t"], row["p"]], [*theirs], rtol=1e-6)
-        row = the_row(found["mixed_model"], **own, prior=prior)
+        row = find_row(found["mixed_model"], **own, prior=prior)
         assert row["difference"] == pytest.approx((logit(values) - logit(mle)).mean(), rel=1e-6)
 
 
 def test_every_word_is_tested_as_if_it_were_the_critical_one():
-    dataset = made_up(3).sel(prior=[1.0])
+    dataset = make_dataset(3).sel(prior=[1.0])
     table = compute_tables(dataset, SLOW)["every_word_models"]
     assert set(table["position"]) == set(dataset["position"].values)
     for position in (1, 2):
         moved = dataset.assign(critical=xr.full_like(dataset["critical"], position))
         for _, row in compute_tables(moved, SLOW)["paired_models"].iterrows():
             keys = {name: row[name] for name in ("measure", "estimate")}
-            same = the_row(table, **keys, position=position)
+            same = find_row(table, **keys, position=position)
             np.testing.assert_array_equal(
                 [same[n] for n in ("t", "p", "logit_t")], [row[n] for n in ("t", "p", "logit_t")]
             )
 
 
 def test_corrected_p_are_of_one_table_and_estimate():
-    table = compute_tables(made_up(), SLOW)["paired_models"]
+    table = compute_tables(make_dataset(), SLOW)["paired_models"]
     for _, rows in table.groupby("estimate"):
         assert len(rows) == 3
         np.testing.assert_allclose(rows["p_holm"], correct_holm(rows["p"]))
@@ -325,7 +325,7 @@ def test_corrected_p_are_of_one_table_and_estimate():
 
 
 def test_one_activation_changes_the_tables():
-    dataset = made_up(3).sel(prior=[1.0])
+    dataset = make_dataset(3).sel(prior=[1.0])
     before = compute_tables(dataset)
     where = {"condition": "reversal", "item": "dinner", "position": 2, "probe": "agent"}
     dataset["mle"].loc[where | {"unit": "pizza", "network": 0}] = 0.4
@@ -338,16 +338,16 @@ def test_one_activation_changes_the_tables():
 
 
 def test_printed_values_stand_beside_ours_in_the_paper_only():
-    found = compute_tables(made_up(3), SLOW)
+    found = compute_tables(make_dataset(3), SLOW)
     own = {"measure": "non-relevant agent"}
-    assert the_row(found["against_zero_items"], **own, estimate="mle")["printed_p"] == "0.8906"
-    row = the_row(found["paired_models"], **own, estimate="paper")
+    assert find_row(found["against_zero_items"], **own, estimate="mle")["printed_p"] == "0.8906"
+    row = find_row(found["paired_models"], **own, estimate="paper")
     assert (row["printed_t"], row["printed_p"]) == ("-5.4184", "< 0.0001")
     assert row["label"] == "All non-relevant patients"
-    assert the_row(found["paired_models"], **own, estimate="converged")["printed_t"] == ""
+    assert find_row(found["paired_models"], **own, estimate="converged")["printed_t"] == ""
     by_prior = found["priors_models"].query("estimate == 'paper'")
     assert list(by_prior["printed_p"])[:3] == ["0.2747", "< 0.001", "< 0.001"]
-    for table in compute_tables(made_up(3, study="mine"), SLOW).values():
+    for table in compute_tables(make_dataset(3, study="mine"), SLOW).values():
         assert not [column for column in table if column.startswith("printed")]
         assert set(table["label"]) == set(table["measure"])
 

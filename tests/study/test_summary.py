@@ -24,7 +24,7 @@ from equivocal.study.summary import (
 from equivocal.study.tables import compute_tables
 from tests.study.test_claims import EVIDENCE, UNUSED
 from tests.study.test_running import made
-from tests.study.test_statistics import made_up
+from tests.study.test_statistics import make_dataset
 
 OTHER = FullRun("other", "odd", 7, ("equivocal reproduce --preset other",), {})
 RUNS = FullRuns((OTHER,), "equivocal multiverse --match", ())
@@ -32,12 +32,12 @@ RUNS = FullRuns((OTHER,), "equivocal multiverse --match", ())
 
 @pytest.fixture(scope="module")
 def study(small_run: Run, tmp_path_factory: pytest.TempPathFactory) -> Study:
-    """Networks and stimuli; the tables come from elsewhere."""
+    """A study with networks and stimuli but without tables, which each test makes up."""
     return made(tmp_path_factory.mktemp("summary"), small_run)
 
 
-def tabulated(**effects: float) -> dict[str, pd.DataFrame]:
-    dataset = made_up(**effects)
+def tabulate(**effects: float) -> dict[str, pd.DataFrame]:
+    dataset = make_dataset(**effects)
     tables = compute_tables(dataset, UNUSED)
     return tables | {"claims": judge_claims(dataset, tables, EVIDENCE)}
 
@@ -46,7 +46,7 @@ def test_claims_stand_under_their_verdicts(study: Study) -> None:
     """With the opposite effects the same claims change places, and the counts add up."""
     claim = "“Reversed words are more active in the Bayesian model than in the trained network.”"
     for effects, place in (({}, "What holds"), ({"indicated": -1.0}, "What does not hold")):
-        tables = tabulated(**effects)
+        tables = tabulate(**effects)
         summary = summarise_study(study, tables, RUNS)
         (heading,) = (name for name, texts in summary.items() if claim in texts)
         assert heading.startswith(f"{place} (")
@@ -63,7 +63,7 @@ def test_claims_stand_under_their_verdicts(study: Study) -> None:
 
 
 def test_other_verdicts_are_named_and_the_answer_comes_first(study: Study) -> None:
-    tables = tabulated()
+    tables = tabulate()
     verdicts = dict(zip(tables["claims"]["id"], tables["claims"]["verdict"], strict=True))
     same = FullRun("same", "even", 7, ("one",), verdicts)
     apart = FullRun("apart", "odd", 7, ("two",), verdicts | {"large-priors": "not replicated"})
@@ -84,7 +84,7 @@ def test_other_verdicts_are_named_and_the_answer_comes_first(study: Study) -> No
 
 
 def test_the_summary_says_that_the_truth_was_checked_with_one_corpus(study: Study) -> None:
-    tables = tabulated()
+    tables = tabulate()
     claims = tables["claims"]
     for verdict in ("replicated", "not run"):
         judged = claims["verdict"].where(claims["id"] != "nearer-to-truth", verdict)
@@ -94,7 +94,7 @@ def test_the_summary_says_that_the_truth_was_checked_with_one_corpus(study: Stud
 
 
 def test_a_study_without_claims_has_results_in_every_condition(study: Study) -> None:
-    tables = tabulated(study="mine")
+    tables = tabulate(study="mine")
     assert tables["claims"].empty
     summary = summarise_study(study, tables, RUNS)
     changes, _, congruent, reversal = summary["What was found"]
@@ -102,12 +102,12 @@ def test_a_study_without_claims_has_results_in_every_condition(study: Study) -> 
     assert congruent.startswith("congruent: indicated agent 0.95")
     assert reversal.startswith("reversal: indicated agent 0.00")
     assert list(summary)[-1] == "What it depends on"
-    unclear = summarise_study(study, tabulated(study="mine", indicated=0.0, non_relevant=0.0), RUNS)
+    unclear = summarise_study(study, tabulate(study="mine", indicated=0.0, non_relevant=0.0), RUNS)
     assert unclear["What was found"][0].endswith("none of 3.")
 
 
-def frontier(paper: float, converged: float, noise: float = 0.001) -> pd.DataFrame:
-    """Errors of six networks, trained at 0.2 nats."""
+def make_frontier(paper: float, converged: float, noise: float = 0.001) -> pd.DataFrame:
+    """Make a table of errors of six networks; the trained ones are 0.2 nats from the truth."""
     means = {("trained", np.nan): 0.2, ("paper's sampler", 17): paper, ("posterior", 1): converged}
     rng = np.random.default_rng(0)
     parts = [
@@ -136,19 +136,19 @@ def frontier(paper: float, converged: float, noise: float = 0.001) -> pd.DataFra
 )
 def test_three_sentences_on_the_truth(errors: tuple[float, float], ending: str) -> None:
     example = pd.DataFrame({"condition": ["congruent", "reversal"], "truth": [0.001, 0.4768]})
-    told = describe_truth(frontier(*errors), example)
+    told = describe_truth(make_frontier(*errors), example)
     assert len(told) == 3
     assert "a probability of 0.477" in told[0]
     assert "6 trained networks, all of which heard one and the same corpus" in told[1]
     assert "are 0.2 nats from the truth" in told[1]
     assert "after 17 steps" in told[1]
     assert ending in told[2]
-    noisy = describe_truth(frontier(0.1, 0.3, noise=0.2), example)[2]
+    noisy = describe_truth(make_frontier(0.1, 0.3, noise=0.2), example)[2]
     assert "on average, but not reliably" in noisy
 
 
 def test_recorded_runs_name_claims_and_verdicts_that_exist() -> None:
-    runs, known = load_full_runs(), set(tabulated()["claims"]["id"])
+    runs, known = load_full_runs(), set(tabulate()["claims"]["id"])
     assert "paper_fast" in [run.study for run in runs.studies]
     for run in runs.studies:
         assert set(run.verdicts) <= known
@@ -169,7 +169,7 @@ def test_the_page_on_the_paper_has_the_recorded_verdicts() -> None:
     table = page.partition("## Verdicts by recipe")[2].partition("\n## ")[0]
     head, _, *rows = re.findall(r"^\|(.+)\|$", table, re.MULTILINE)
     cells = [[cell.strip() for cell in row.split("|")] for row in rows]
-    claims = tabulated()["claims"].set_index("in_short")["id"]
+    claims = tabulate()["claims"].set_index("in_short")["id"]
     assert sorted(row[0] for row in cells) == sorted(claims.index)
     recorded = {f"recipe `{run.recipe}`": run.verdicts for run in load_full_runs().studies}
     columns = [name.strip() for name in head.split("|")][1:]
@@ -181,7 +181,7 @@ def test_the_page_on_the_paper_has_the_recorded_verdicts() -> None:
 def test_finished_runs_are_recorded_and_quick_ones_refused(study: Study, tmp_path: Path) -> None:
     target = tmp_path / "runs.toml"
     target.write_bytes(TARGET.read_bytes())
-    tabulated()["claims"].to_csv(study.folder / "claims.csv", index=False)
+    tabulate()["claims"].to_csv(study.folder / "claims.csv", index=False)
     match = tmp_path / "match"
     match.mkdir()
     (match / "answer.txt").write_text(f"No: none.\nNearest: far.\n{NOTE} none.\n")
@@ -206,9 +206,9 @@ def test_finished_runs_are_recorded_and_quick_ones_refused(study: Study, tmp_pat
 def test_doubt_against_the_truth_opens_the_report(study: Study) -> None:
     tables = study.folder / "frontier" / "tables"
     tables.mkdir(parents=True)
-    frontier(0.1, 0.3).to_csv(tables / "frontier.csv", index=False)
+    make_frontier(0.1, 0.3).to_csv(tables / "frontier.csv", index=False)
     pd.DataFrame({"condition": ["reversal"], "truth": [0.5]}).to_csv(tables / "example.csv")
-    own = tabulated()
+    own = tabulate()
     sections = list_sections(study, own["claims"], own["means"], ["doubt_example", "prior"])
     assert [section.opens for section in sections] == [True] + [False] * (len(sections) - 1)
     assert sections[0].figures == ["doubt_example"]

@@ -26,7 +26,7 @@ from equivocal.study.tasks import UnfinishedError
 from equivocal.world import read_example
 from tests.study.test_running import STIMULI
 
-# Nearly nothing is learned and sampled: here it matters who does it, and how often.
+# Trainings and samplers are as short as can be: these tests are about who runs what, and how often.
 STUDY = """
 name = "garden"
 world = "garden.toml"
@@ -75,12 +75,12 @@ def write_sweep(folder: Path, text: str = SWEEP) -> Path:
 
 
 def silent(done: int, total: int, state: str) -> None:
-    """Progress that nobody watches."""
+    """Ignore progress."""
 
 
 @contextmanager
-def one_core() -> Iterator[None]:
-    """As a worker is confined, since training groups its networks by cores."""
+def use_one_core() -> Iterator[None]:
+    """Confine this process to one core, as a worker is, since training groups networks by cores."""
     before = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {min(before)})
     try:
@@ -90,18 +90,18 @@ def one_core() -> Iterator[None]:
 
 
 def written(folder: Path) -> dict[str, bytes]:
-    """The tables and the record, byte by byte."""
+    """Return the bytes of the tables and of `varied.toml`."""
     paths = [folder / "sweep.csv", folder / "varied.toml", *sorted((folder / "tables").iterdir())]
     return {path.name: path.read_bytes() for path in paths}
 
 
 def times(folder: Path) -> dict[str, int]:
-    """When each result was written."""
+    """Return when each result was written."""
     return {path.name: path.stat().st_mtime_ns for path in (folder / "results").iterdir()}
 
 
 def workers_of(pid: int) -> list[psutil.Process]:
-    """The worker processes that a process has started."""
+    """Return the worker processes that a process has started."""
     children = psutil.Process(pid).children(recursive=True)
     return [child for child in children if "spawn_main" in " ".join(child.cmdline())]
 
@@ -114,10 +114,10 @@ def left_behind(folder: Path) -> list[str]:
 def undisturbed(
     made_once: Callable[[str, Callable[[Path], None]], Path],
 ) -> tuple[Grid, Path]:
-    """A sweep that one process did from beginning to end."""
+    """A sweep that one process ran from beginning to end."""
 
     def make(folder: Path) -> None:
-        with one_core():
+        with use_one_core():
             run_sweep(load_sweep(write_sweep(folder)), folder / "out", on_step=silent)
 
     folder = made_once("sweep", make)
@@ -141,7 +141,7 @@ def test_presets_and_quick_runs_can_be_swept() -> None:
     }
 
 
-def test_what_killed_workers_left_is_removed_though_nothing_is_missing(
+def test_files_of_killed_workers_are_removed_even_if_nothing_is_missing(
     undisturbed: tuple[Grid, Path], tmp_path: Path
 ) -> None:
     sweep, folder = undisturbed
@@ -227,7 +227,7 @@ def test_killed_workers_change_nothing(undisturbed: tuple[Grid, Path], tmp_path:
 def test_only_what_is_missing_or_damaged_is_done_again(
     undisturbed: tuple[Grid, Path], tmp_path: Path
 ) -> None:
-    """The folder was copied to another place, and suffered on the way."""
+    """Results are lost and damaged, as they may be in a folder that was copied."""
     sweep, whole = undisturbed
     out = tmp_path / "elsewhere"
     subprocess.run(["cp", "-rp", whole, out], check=True)
@@ -246,7 +246,7 @@ def test_only_what_is_missing_or_damaged_is_done_again(
     content[len(content) // 2] ^= 1
     flipped.write_bytes(content)
     steps: list[tuple[int, int]] = []
-    with one_core(), pytest.warns(UserWarning, match="recomputing") as told:
+    with use_one_core(), pytest.warns(UserWarning, match="recomputing") as told:
         run_sweep(sweep, out, on_step=lambda done, total, _: steps.append((done, total)))
     said = "\n".join(str(one.message) for one in told)
     assert len(told) == 2
@@ -270,7 +270,7 @@ def test_damaged_networks_are_named_and_trained_again(
     weights = sorted((out / "networks").rglob("01.safetensors"))[0]
     content = weights.read_bytes()
     weights.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
-    with one_core(), pytest.warns(UserWarning, match=r"01\.safetensors: checksum mismatch"):
+    with use_one_core(), pytest.warns(UserWarning, match=r"01\.safetensors: checksum mismatch"):
         run_sweep(sweep, out, on_step=silent)
     assert weights.read_bytes() == content
     assert written(out) == written(whole)
@@ -292,7 +292,7 @@ def test_failure_of_one_does_not_stop_the_others(
     assert times(out) == times(whole)
 
 
-def test_nuts_that_is_not_there_is_said_before_anything_is_trained(
+def test_missing_numpyro_is_reported_before_training(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "numpyro", None)  # as if it were not installed
@@ -331,7 +331,7 @@ def test_wrong_option_is_explained(pair: str) -> None:
         parse_varied([pair])
 
 
-def test_unreachable_scheduler_is_said_soon(tmp_path: Path) -> None:
+def test_unreachable_scheduler_is_reported_soon(tmp_path: Path) -> None:
     sweep = load_sweep(write_sweep(tmp_path))
     for address in ("tcp://127.0.0.1:9", "tls://127.0.0.1:9", "nonsense://x", "no port"):
         began = time.monotonic()
@@ -342,7 +342,7 @@ def test_unreachable_scheduler_is_said_soon(tmp_path: Path) -> None:
     assert dask.config.get("scheduler", None) is None  # xarray would ask it
 
 
-def test_workers_that_die_as_they_start_are_told_in_a_sentence(
+def test_workers_that_die_at_start_are_reported_in_one_sentence(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PYTHONHOME", "")  # Dask sets it in this process too: so it is taken back
@@ -358,7 +358,7 @@ def test_workers_that_die_as_they_start_are_told_in_a_sentence(
 
 
 @pytest.mark.slow
-def test_what_one_worker_compiled_the_next_one_finds(
+def test_programs_compiled_by_one_worker_are_reused_by_the_next(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("JAX_COMPILATION_CACHE_DIR", raising=False)
@@ -383,7 +383,7 @@ def test_what_one_worker_compiled_the_next_one_finds(
 
 
 @pytest.mark.parametrize("worker", [False, pytest.param(True, marks=pytest.mark.slow)])
-def test_what_is_soon_goes_before_what_waits(worker: bool, tmp_path: Path) -> None:
+def test_calls_with_soon_overtake_waiting_calls(worker: bool, tmp_path: Path) -> None:
     hire, order = hire_workers(tmp_path, workers=1) if worker else work_alone, list[str]()
     with hire(8) as crew:
         for name in "abcd":
@@ -395,19 +395,21 @@ def test_what_is_soon_goes_before_what_waits(worker: bool, tmp_path: Path) -> No
     assert order.index("a again") < order.index("d")
 
 
-def test_what_is_soon_keeps_its_order() -> None:
+def test_calls_with_soon_keep_their_order() -> None:
     with work_alone(4) as crew:
         for name in "abcd":
             crew.submit(name, int, soon=name in "bc")
         assert [name for name, _ in crew.iterate_finished()] == ["b", "c", "a", "d"]
 
 
-def test_workers_are_ours_or_a_scheduler_s(tmp_path: Path) -> None:
+def test_workers_and_scheduler_exclude_each_other(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="give one of them"):
         hire_workers(tmp_path, workers=2, scheduler="tcp://127.0.0.1:9")
 
 
-def test_without_dask_one_process_does_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_dask_one_process_does_everything(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setitem(sys.modules, "distributed", None)  # as if it were not installed
     assert hire_workers(tmp_path) is work_alone
     assert hire_workers(tmp_path, workers=1) is work_alone

@@ -24,7 +24,7 @@ from equivocal.store.folders import announce_overwrite
 from equivocal.study.figure_tables import append_means
 from equivocal.suites import PARADIGMS, Suite, load_suite, tabulate_findings
 from equivocal.suites.findings import summarise_findings, tabulate_networks
-from tests.suites.test_findings import made_up
+from tests.suites.test_findings import make_words
 
 TRAINING = TrainingSettings(networks=2, epochs=10, sentences=1_000)
 
@@ -37,9 +37,7 @@ def suites(*arguments: str, cwd: Path) -> "subprocess.CompletedProcess[str]":
 
 
 @pytest.mark.slow
-def test_all_measures_of_a_suite_and_again_from_what_is_there(
-    chase_file: Path, tmp_path: Path
-) -> None:
+def test_all_measures_are_computed_once_and_then_reused(chase_file: Path, tmp_path: Path) -> None:
     arguments = ("run", "--suite", str(chase_file), "--quick", "--out", "out")
     done = suites(*arguments, "--measure", "all", "--by-role", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
@@ -196,7 +194,7 @@ def test_a_run_is_whole_before_its_results_are_printed(
     assert "that differ in measures" in printed.err
 
 
-def test_results_that_stay_are_not_said_to_be_replaced(
+def test_results_that_are_kept_are_not_reported_as_replaced(
     chase_file: Path,
     finished: SuitesResult,
     tmp_path: Path,
@@ -262,8 +260,8 @@ def two_measures() -> tuple[pd.DataFrame, list]:
     for suite in loaded:
         shape = (3, len(suite.conditions), len(suite.items))
         values = 2 + np.arange(shape[1])[:, None] + rng.normal(0, 0.1, shape)
-        parts.append(made_up(suite, values))
-        parts.append(made_up(suite, -values, "entropy_reduction"))
+        parts.append(make_words(suite, values))
+        parts.append(make_words(suite, -values, "entropy_reduction"))
     return pd.concat(parts), loaded
 
 
@@ -332,7 +330,7 @@ def test_runs_are_compared_with_each_other_and_with_2018(tmp_path: Path) -> None
     one = load_suite("reversal_anomaly")
     shape = (3, len(one.conditions), len(one.items))
     values = np.random.default_rng(0).uniform(1, 2, shape)
-    published = tabulate_findings(made_up(one, values), [one])
+    published = tabulate_findings(make_words(one, values), [one])
     published["effect"] = 1.0
     published = published.assign(
         ratio_low=published["published_ratio"] * 0.9, ratio_high=published["published_ratio"] * 1.1

@@ -14,8 +14,8 @@ from equivocal.suites.findings import (
 )
 
 
-def made_up(suite: Suite, values: np.ndarray, measure: str = "semantic_update") -> pd.DataFrame:
-    """Critical words with values (network, condition, item), and others that must not count."""
+def make_words(suite: Suite, values: np.ndarray, measure: str = "semantic_update") -> pd.DataFrame:
+    """Make critical words with values (network, condition, item), and others not to be counted."""
     rows = [
         {
             "suite": suite.name,
@@ -38,7 +38,7 @@ def test_effect_intervals_and_ratio_by_hand(chase: Suite) -> None:
     """Three networks, two items: effects 1, 2, 3 over networks and 1, 3 over items."""
     likely = np.array([[2.0, 2.0], [2.0, 2.0], [2.0, 2.0]])
     odd = likely + np.array([[0.0, 2.0], [1.0, 3.0], [2.0, 4.0]])
-    (row,) = tabulate_findings(made_up(chase, np.stack([likely, odd], axis=1)), [chase]).to_dict(
+    (row,) = tabulate_findings(make_words(chase, np.stack([likely, odd], axis=1)), [chase]).to_dict(
         "records"
     )
     assert row["effect"] == pytest.approx(2)
@@ -59,7 +59,7 @@ def test_a_contrast_of_three_conditions_by_hand() -> None:
     suite = load_suite("reversal_anomaly")
     rng = np.random.default_rng(0)
     values = np.array([2.0, 3.0, 7.0])[None, :, None] + rng.normal(0, 1e-3, (4, 3, 8))
-    table = tabulate_findings(made_up(suite, values), [suite]).set_index("contrast")
+    table = tabulate_findings(make_words(suite, values), [suite]).set_index("contrast")
     nearer = table.loc["incongruent + congruent > 2 reversal"]
     assert nearer["effect"] == pytest.approx(3, abs=0.01)
     assert nearer["ratio"] == pytest.approx(1.5, abs=0.01)
@@ -67,12 +67,12 @@ def test_a_contrast_of_three_conditions_by_hand() -> None:
     assert table["published_direction"].tolist() == ["as predicted"] * 4
 
 
-def test_a_reversal_below_the_congruent_verb_is_told() -> None:
-    """2018 has it above, so that below is reversed; a suite without the pair would not say so."""
+def test_a_reversal_below_the_congruent_verb_is_reported() -> None:
+    """In 2018 reversals were above, so being below counts as reversed."""
     suite = load_suite("reversal_anomaly")
     rng = np.random.default_rng(0)
     values = np.array([3.0, 2.0, 7.0])[None, :, None] + rng.normal(0, 1e-3, (4, 3, 8))
-    table = tabulate_findings(made_up(suite, values), [suite]).set_index("contrast")
+    table = tabulate_findings(make_words(suite, values), [suite]).set_index("contrast")
     missed = table.loc["reversal > congruent"]
     assert missed["verdict"] == "reversed"
     assert missed["source"] == "Rabovsky, Hansen & McClelland (2018)"  # people show no difference
@@ -81,7 +81,7 @@ def test_a_reversal_below_the_congruent_verb_is_told() -> None:
     assert len(table) == 4
 
 
-def test_what_rotated_primes_give_cancels_in_the_effect_and_stays_between_items() -> None:
+def test_rotated_primes_cancel_in_the_effect_but_widen_its_interval() -> None:
     """Whatever primes give by themselves, the effect is δ = 1; the interval over items widens."""
     suite, rng = load_suite("semantic_priming"), np.random.default_rng(0)
     primes = {
@@ -93,7 +93,7 @@ def test_what_rotated_primes_give_cancels_in_the_effect_and_stays_between_items(
         gives = {word: spread * rng.normal() for word in primes["related"]}
         by_prime = np.array([[gives[word] for word in row] for row in primes.values()])
         values = 20 + np.array([0.0, 1.0])[:, None] + by_prime + noise
-        (row,) = tabulate_findings(made_up(suite, values), [suite]).to_dict("records")
+        (row,) = tabulate_findings(make_words(suite, values), [suite]).to_dict("records")
         assert row["effect"] == pytest.approx(1, abs=0.02)
         halves.append((row["item_high"] - row["item_low"]) / 2)
     assert halves[0] < 0.02
@@ -102,7 +102,7 @@ def test_what_rotated_primes_give_cancels_in_the_effect_and_stays_between_items(
 
 def test_each_word_has_its_mean_and_an_interval_over_networks(chase: Suite) -> None:
     values = np.arange(12.0).reshape(3, 2, 2)  # a word's values are v, v + 4, v + 8
-    words = made_up(chase, values).assign(position=3, word="bone")
+    words = make_words(chase, values).assign(position=3, word="bone")
     table = tabulate_words(words)
     critical = table[table["critical"]].set_index(["condition", "item"])
     assert len(table) == 8
@@ -120,22 +120,22 @@ def test_each_word_has_its_mean_and_an_interval_over_networks(chase: Suite) -> N
 
 def test_the_published_ratio_is_that_of_the_published_means() -> None:
     suite = load_suite("cloze_probability")
-    table = tabulate_findings(made_up(suite, np.ones((2, 2, 12))), [suite])
+    table = tabulate_findings(make_words(suite, np.ones((2, 2, 12))), [suite])
     # means over ten networks in `semantic_update_2018.csv`: 1.2074 and 0.9694, so about 1.245
     assert table["published_ratio"].item() == pytest.approx(1.2409, abs=1e-4)
     assert table["published_ratio_low"].item() < 1.2409 < table["published_ratio_high"].item()
-    conditions = tabulate_conditions(made_up(suite, np.ones((2, 2, 12))), [suite])
+    conditions = tabulate_conditions(make_words(suite, np.ones((2, 2, 12))), [suite])
     assert conditions["published_mean"].tolist() == pytest.approx([0.969413, 1.207424], abs=1e-5)
-    means = tabulate_networks(made_up(suite, np.ones((2, 2, 12))), [suite])
+    means = tabulate_networks(make_words(suite, np.ones((2, 2, 12))), [suite])
     assert means.groupby("published").size().to_dict() == {False: 4, True: 20}
 
 
-def test_what_has_no_value_is_not_defined_and_nothing_else_is_lost() -> None:
-    """Beliefs cannot be compared at the first word; second to third and on they can."""
+def test_a_measure_without_values_is_not_defined_and_others_are_kept() -> None:
+    """Beliefs have no predecessor at the first word, but have one at all later words."""
     suite = load_suite("sentence_position")
     values = np.random.default_rng(0).uniform(21, 22, (3, 4, 8)) - 4 * np.arange(4)[:, None]
     values[:, 0] = np.nan
-    table = tabulate_findings(made_up(suite, values, "entropy_reduction"), [suite])
+    table = tabulate_findings(make_words(suite, values, "entropy_reduction"), [suite])
     assert table["verdict"].tolist() == ["not defined", "held", "held"]
     assert table["ratio"].isna().all()  # positive here, but the measure has a sign
     reasons = ["the measure has no value at a critical word", *["the measure can be negative"] * 2]

@@ -1,4 +1,4 @@
-"""What small trained networks do with each word, against the networks' own answers."""
+"""Measures of each word by small trained networks, against the networks' own answers."""
 
 import shutil
 from dataclasses import replace
@@ -50,7 +50,7 @@ def test_beliefs_are_the_networks_answers(small_run: Run, chase: Suite) -> None:
 
 
 def test_particles_that_agree_are_one_comprehender(small_run: Run, chase: Suite) -> None:
-    """All with the trained weights: the trained beliefs, no spread, nothing left to learn."""
+    """Particles with the trained weights: trained beliefs, no spread, no epistemic uncertainty."""
 
     def same(index: int) -> np.ndarray:
         return np.repeat(small_run.networks[index].last_layer().values[:, None], 5, axis=1)
@@ -70,7 +70,7 @@ def test_particles_that_agree_are_one_comprehender(small_run: Run, chase: Suite)
 
 
 def test_surprise_and_entropy_of_particles_are_those_of_their_mean_belief() -> None:
-    """Two who change places: each is surprised, together they believe 0.5 before and after."""
+    """Two particles that exchange beliefs: each is surprised, but their mean remains 0.5."""
     y = np.array([[0.9, 0.1, 0.9], [0.1, 0.9, 0.3]])[..., None, None]  # particles, words
     chosen = ("bayesian_surprise", "entropy_reduction")
     found = measure_particles({name: MEASURES[name] for name in chosen}, logit(y))
@@ -86,8 +86,8 @@ def test_surprise_and_entropy_of_particles_are_those_of_their_mean_belief() -> N
     assert reduction.high[2] <= 1e-12  # the one is as sure as before, the other less
 
 
-def test_the_mean_belief_stays_exact_far_out() -> None:
-    """From all at logit 80 to all at −80, as one: 80 nats; probabilities would say infinity."""
+def test_the_mean_belief_is_exact_for_large_logits() -> None:
+    """All particles go from logit 80 to −80: 80 nats, where probabilities would give infinity."""
     logits = np.tile(np.array([80.0, -80.0])[:, None, None], (3, 1, 1, 1))
     found = measure_particles({"bayesian_surprise": MEASURES["bayesian_surprise"]}, logits)
     assert found["bayesian_surprise"].value[1] == pytest.approx(80)
@@ -110,7 +110,7 @@ def test_a_measure_of_an_ensemble_needs_one(small_run: Run, chase: Suite) -> Non
         measure_words(small_run.networks, [chase], ["epistemic_share"])
 
 
-def test_other_peoples_networks_and_unknown_measures_are_refused(
+def test_networks_of_another_world_and_unknown_measures_are_refused(
     small_run: Run, chase: Suite
 ) -> None:
     with pytest.raises(UserError, match="is of world 'sg2018', the networks of 'garden'"):
@@ -120,7 +120,7 @@ def test_other_peoples_networks_and_unknown_measures_are_refused(
 
 
 def test_particles_are_the_first_axis_and_keep_their_units(small_run: Run, chase: Suite) -> None:
-    """A particle in a mixed ensemble believes what it believes alone."""
+    """The beliefs of a particle do not depend on the other particles of the ensemble."""
     network = small_run.networks[0]
     row = chase.rows["odd", "dog"]
     gestalts = hear(network.model, chase.world.encode(row.utterance)[None])
@@ -141,7 +141,7 @@ def sampled(small_run: Run, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def times(folder: Path) -> list[int]:
-    """When each stored posterior was written."""
+    """Return when each stored posterior was written."""
     return [file.stat().st_mtime_ns for file in sorted((folder / "posteriors").rglob("0*"))]
 
 
@@ -169,7 +169,9 @@ def test_a_damaged_posterior_is_named_and_sampled_again(
     np.testing.assert_array_equal(found, sample_particles(small_run, 0, Store(sampled)))
 
 
-def test_particles_have_doubts_and_intervals(small_run: Run, sampled: Path, chase: Suite) -> None:
+def test_particles_have_epistemic_uncertainty_and_intervals(
+    small_run: Run, sampled: Path, chase: Suite
+) -> None:
     words = measure_words(
         small_run.networks,
         [chase],

@@ -41,7 +41,7 @@ def test_meanings_are_the_events_of_the_world(world: World) -> None:
     assert literal[3].argmax() == beliefs[3].argmax()
 
 
-def test_meanings_of_what_is_never_heard_are_unknown(world: World) -> None:
+def test_meanings_of_impossible_words_are_nan(world: World) -> None:
     beliefs = compute_meaning_beliefs(world, "the pizza ate the door")
     assert np.isfinite(beliefs[:3]).all()
     assert np.isnan(beliefs[3]).all()
@@ -72,7 +72,7 @@ def test_divergence_by_hand() -> None:
     assert np.isnan(compute_literal_divergence(nothing, nothing))
 
 
-def test_without_noise_nothing_departs_from_the_literal() -> None:
+def test_without_noise_the_literal_divergence_is_zero() -> None:
     silent = World.load("both_ways", exchange=0, deletion=0, insertion=0, case=0)
     for text in ("the man bit the dog", "den dog bit der man"):
         both = (compute_meaning_beliefs(silent, text, literal=plain) for plain in (False, True))
@@ -116,8 +116,8 @@ def test_table_and_verdicts(world: World) -> None:
     assert set(judge_signals(words, suites)["verdict"]) == {"not defined"}
 
 
-def test_networks_depart_from_those_that_know_of_no_noise(world: World) -> None:
-    """Untrained networks will do: nobody departs from itself, and two are apart by Σ JS."""
+def test_networks_diverge_from_those_trained_without_noise(world: World) -> None:
+    """Two untrained networks: the divergence from itself is 0, from the other Σ JS."""
     settings = TrainingSettings(networks=2, sentences=20, epochs=1)
     one, other = train(world, settings).networks
     _, unlikely = load_reversals()

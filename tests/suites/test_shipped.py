@@ -1,4 +1,4 @@
-"""The nine suites: made as shipped, understood by the world, and different where they say so.
+"""The nine suites: generated as shipped, known to their world, with conditions as they declare.
 
 What conditions differ in is asked of the world itself, whose probabilities are exact.
 """
@@ -37,14 +37,14 @@ def words_of(suite: Suite, condition: str, item: str) -> tuple[str, ...]:
     return tuple(part.word for part in suite.rows[condition, item].utterance)
 
 
-def test_all_that_is_shipped_is_listed_and_made(suites: dict[str, Suite]) -> None:
+def test_every_shipped_file_is_listed_and_generated(suites: dict[str, Suite]) -> None:
     files = {Path(entry.name).stem for entry in DATA.iterdir() if entry.name.endswith(".toml")}
     assert files == set(PARADIGMS) == set(MAKERS)
     assert len(PARADIGMS) == 9
 
 
 @pytest.mark.parametrize("name", PARADIGMS)
-def test_items_are_what_the_world_makes(name: str, sg2018: World) -> None:
+def test_items_are_those_generated_from_the_world(name: str, sg2018: World) -> None:
     assert (DATA / f"{name}.csv").read_text(encoding="utf-8") == make_csv(name, sg2018)
 
 
@@ -60,7 +60,7 @@ def test_every_condition_was_published_and_every_suite_has_sources(
     assert suite.measure == "semantic_update"
 
 
-def test_incongruent_patients_are_impossible_and_have_nothing_of_the_expected_ones(
+def test_incongruent_patients_are_impossible_and_share_nothing_with_expected_ones(
     suites: dict[str, Suite],
 ) -> None:
     suite = suites["semantic_incongruity"]

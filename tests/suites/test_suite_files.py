@@ -1,4 +1,4 @@
-"""A suite of one's own: what is understood, and one sentence for each mistake."""
+"""A user's own suite: how it is read, and one sentence for each mistake."""
 
 from pathlib import Path
 
@@ -49,7 +49,9 @@ def test_a_suite_of_ones_own_is_read(tmp_path: Path) -> None:
         ("[]", ""),
     ],
 )
-def test_a_source_is_told_in_short(sources: str, short: str, tmp_path: Path) -> None:
+def test_a_source_is_shortened_to_authors_and_year(
+    sources: str, short: str, tmp_path: Path
+) -> None:
     world = 'world = "sg2018"'
     suite = load_suite(write(tmp_path, toml=TOML.replace(world, f"{world}\nsources = {sources}")))
     assert suite.after == suite.findings[0].source == short

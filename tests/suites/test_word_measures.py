@@ -84,7 +84,7 @@ def test_the_interval_of_the_share_is_that_of_the_jackknife(certain: int) -> Non
     assert (low == 0).any() == (certain > 0)  # a share ends at 0
 
 
-def test_the_interval_of_the_share_covers_what_many_particles_say() -> None:
+def test_the_interval_of_the_share_covers_the_share_of_many_particles() -> None:
     """N(0, 1) logits: of 40 samples of 64, about 38 intervals hold the share of 200,000."""
     rng = np.random.default_rng(2)
     y = expit(rng.normal(size=200_000))

@@ -1,4 +1,4 @@
-"""Studies: what is run with which numbers, what is measured, and grids of studies.
+"""Studies: their settings, stages, measures and statistics, and grids of studies.
 
 This package draws nothing; `equivocal.experiments.studies` runs a study from end to end.
 """

@@ -8,14 +8,14 @@ One dataset, written as `activations.nc`, from which every statistic can be reco
     critical                      (condition, item): position of the critical word
     word                          (condition, item, position), a coordinate
     tracked                       (condition, item, role), a coordinate: units the syntax indicates
-    non_relevant                  a coordinate of its own: units that should stay off
+    non_relevant                  an index coordinate: units that should stay off
 
-`mean`, `sd`, `low` (5 %) and `high` (95 %) are of the activation over the posterior; `expected` is
-the expected entropy in nats. Past the end of a sentence all are NaN and `word` is empty. `tracked`
-is empty where an item does not track a role. `read_dataset` reads it and the other datasets that
-`probe` wrote, and refuses files that hold anything else: SciPy and xarray read any netCDF file, but
-statistics and figures need these variables. What a new one must look like is added to
-`record/datasets.toml`.
+`mean`, `sd`, `low` (5 %) and `high` (95 %) describe the activation over the posterior; `expected`
+is the expected entropy in nats. Past the end of a sentence all are NaN and `word` is empty.
+`tracked` is empty where an item does not track a role. `read_dataset` reads this dataset and the
+others that `probe` writes, and refuses files with any other content: SciPy and xarray read any
+netCDF file, but statistics and figures need these variables. The variables, dimensions and
+attributes that a new kind of dataset must have are listed in `record/datasets.toml`.
 """
 
 import warnings
@@ -38,14 +38,14 @@ from equivocal.study.settings import StudySettings, read_record
 from equivocal.world import ImpossibleSentenceError, Utterance, World
 from equivocal.world.items import Item, Items
 
-LEVEL = 0.9  # of the intervals
+LEVEL = 0.9  # coverage of the intervals
 SUMMARIES = ("mean", "sd", "low", "high", "expected")
 HEARD = ("condition", "item", "position", "probe")
 ANSWERED = ("sampler", "prior", "network", *HEARD, "unit")
 NAMES = ("condition", "item", "probe", "unit", "sampler", "question", "role", "non_relevant")
-TEXTS = ("word", "tracked")  # coordinates of several dimensions
+TEXTS = ("word", "tracked")  # text coordinates with several dimensions
 LAYOUTS = read_record("datasets")
-TYPES = {"str": str, "float": float, "int": int}  # of attributes
+TYPES = {"str": str, "float": float, "int": int}  # types of attributes
 
 
 def compute_activations(
@@ -61,11 +61,11 @@ def compute_activations(
     networks : sequence of Network
         The trained networks.
     load_posterior : callable
-        Called with sampler, prior variance and number of the network; returns the posterior.
+        Called with sampler, prior variance and network index; returns the posterior.
     stimuli : Items
         The sentences.
     settings : StudySettings
-        Samplers, priors, probes and units.
+        Says which samplers, priors, probes and units are used.
 
     Returns
     -------
@@ -112,7 +112,7 @@ def _answer_all(
     settings: StudySettings,
     units: Sequence[str],
 ) -> tuple[np.ndarray, dict[str, np.ndarray]]:
-    """Compute the answers of each network, and `SUMMARIES` of those of its posteriors."""
+    """Compute the trained answers of each network, and the `SUMMARIES` of its posterior answers."""
     samplers, priors = settings.inference.samplers, settings.inference.prior_variances
     probes = settings.stimuli.probes
     sentences = (len(stimuli.conditions), len(stimuli.items), stimuli.longest)
@@ -136,9 +136,9 @@ def _answer_all(
 
 
 def _describe_sentences(stimuli: Items) -> dict[str, Any]:
-    """Return the coordinates of the stimuli: places, words and what each sentence tracks.
+    """Return the coordinates of the stimuli: positions, words and what each sentence tracks.
 
-    Texts are coordinates, so that a whole dataset can be calculated with.
+    Texts are coordinates and not variables, so that arithmetic on a whole dataset works.
     """
     roles = list(dict.fromkeys(role for row in stimuli.rows.values() for role in row.tracked))
     longest = stimuli.longest
@@ -156,7 +156,10 @@ def _describe_sentences(stimuli: Items) -> dict[str, Any]:
 
 
 def list_non_relevant(stimuli: Items, settings: StudySettings) -> list[str]:
-    """List the units named as non-relevant, or those that some items track and others do not."""
+    """List the units that the settings name as non-relevant.
+
+    Without such a list these are the units that some items track and others do not.
+    """
     if settings.stimuli.non_relevant:
         return list(settings.stimuli.non_relevant)
     by_item = [
@@ -178,11 +181,11 @@ def summarise_answers(posterior: Posterior, psi: np.ndarray) -> dict[str, np.nda
     """Return mean, standard deviation and 90 % interval of the activations, by name."""
     low, high = posterior.predict_interval(psi, LEVEL)
     mean, sd = posterior.predict_proba(psi), posterior.predict_sd(psi)
-    return dict(zip(SUMMARIES, (mean, sd, low, high), strict=False))
+    return {"mean": mean, "sd": sd, "low": low, "high": high}
 
 
 def flatten_activations(dataset: xr.Dataset) -> pd.DataFrame:
-    """Return a table with a row for each unit and answer, and a column for each estimate."""
+    """Return a table with a row for each answer of each unit, and a column for each estimate."""
     flat = dataset[["mle", "truth"]].copy()
     columns = product(dataset["sampler"].values, dataset["prior"].values, SUMMARIES)
     for sampler, prior, name in columns:
@@ -194,7 +197,10 @@ def flatten_activations(dataset: xr.Dataset) -> pd.DataFrame:
 def _fill(
     stimuli: Items, shape: tuple[int, ...], compute: Callable[[Utterance], Any]
 ) -> np.ndarray:
-    """Fill (condition, item, position, …) sentence by sentence, NaN past the end of each."""
+    """Return an array (condition, item, position, …) of values that `compute` gives each sentence.
+
+    Values past the end of a sentence are NaN.
+    """
     size = (len(stimuli.conditions), len(stimuli.items), stimuli.longest)
     values = np.full((*size, *shape), np.nan, np.float32)
     for c, condition in enumerate(stimuli.conditions):
@@ -205,7 +211,7 @@ def _fill(
 
 
 def _arrange(stimuli: Items, value: Callable[[Item], Any]) -> np.ndarray:
-    """Arrange something that each stimulus has by condition and item."""
+    """Return an array (condition, item, …) of a property of each stimulus."""
     return np.array(
         [[value(stimuli.rows[c, i]) for i in stimuli.items] for c in stimuli.conditions]
     )
@@ -233,12 +239,12 @@ def read_dataset(path: Path) -> xr.Dataset:
     """
     try:
         check_netcdf(path)
-        with warnings.catch_warnings():  # about variables that the next check refuses
+        with warnings.catch_warnings():  # they are about variables that the next check refuses
             warnings.simplefilter("ignore", xr.SerializationWarning)
             dataset = xr.load_dataset(path, engine="scipy", decode_times=False)
         _check_layout(dataset, path.name)
         return dataset
-    # xarray raises an AttributeError for text that is none
+    # xarray raises an AttributeError where text was expected and something else was found
     except (OSError, ValueError, TypeError, KeyError, IndexError, AttributeError) as error:
         raise UserError(
             f"{path} is damaged ({error}); remove it, and `equivocal probe --out {path.parent}` "
@@ -247,22 +253,22 @@ def read_dataset(path: Path) -> xr.Dataset:
 
 
 def _check_layout(dataset: xr.Dataset, file: str) -> None:
+    """Check variables, dimensions, types and attributes against `record/datasets.toml`."""
     layout = LAYOUTS[file]
     variables = {name: tuple(axes.split()) for name, axes in layout["variables"].items()}
     if file == "path.nc":
-        shown = [str(one) for one in dataset.data_vars if one != "time"]  # one for each role
-        if not shown or not all(one.startswith("indicated_") for one in shown):
-            raise ValueError(f"it holds {join_names(shown)}")
-        variables |= dict.fromkeys(shown, ("network", "step", "item"))
+        traces = [str(name) for name in dataset.data_vars if name != "time"]  # one for each role
+        if not traces or not all(name.startswith("indicated_") for name in traces):
+            raise ValueError(f"it holds {join_names(traces)}")
+        variables |= dict.fromkeys(traces, ("network", "step", "item"))
     for name, dimensions in variables.items():
         kinds, found = ("UO", dataset.coords) if name in TEXTS else ("fi", dataset.data_vars)
         if name not in found:
             raise ValueError(f"the variable {name} is missing")
         if found[name].dims != dimensions or found[name].dtype.kind not in kinds:
             raise ValueError(f"the variable {name} has other dimensions or another type")
-    for name in {name for dimensions in variables.values() for name in dimensions}:
-        if name not in dataset.coords:
-            raise ValueError(f"it does not name its {name}")
+    if unnamed := {axis for axes in variables.values() for axis in axes} - set(dataset.coords):
+        raise ValueError(f"it does not name its {min(unnamed)}")
     for label, index in dataset.indexes.items():
         _check_index(str(label), index.to_numpy())
     for name, kind in layout["attributes"].items():
@@ -273,6 +279,7 @@ def _check_layout(dataset: xr.Dataset, file: str) -> None:
 
 
 def _check_index(name: str, values: np.ndarray) -> None:
+    """Check that an index holds finite numbers or distinct names, as its coordinate should."""
     if name not in NAMES:
         if values.dtype.kind not in "fi" or not np.isfinite(values).all():
             raise ValueError(f"its {name}s are not numbered")

@@ -1,19 +1,19 @@
 """The paper's claims, each with its numbers and a verdict by a fixed rule.
 
-Verdicts come from the numbers where the paper stops its sampler (17 steps); those of the converged
-posterior stand beside them, and are mentioned where the verdict would differ. Claims and limits are
-in `record/claims.toml`, the rules in `equivocal.study.verdicts`. Printed numbers that no data can
-give are found here too, by arithmetic.
+Verdicts come from the numbers where the paper stops its sampler (17 steps). The numbers of the
+converged posterior stand beside them, and the explanation says where their verdict would differ.
+Claims and limits are in `record/claims.toml`, the rules in `equivocal.study.verdicts`.
+`find_impossible_numbers` finds, by arithmetic, printed numbers that no data can give.
 
-In the paper's world no reversal is possible, so nothing there can show whether doubt is right. In
-the world `slips` it can: `tables/frontier.csv` of `equivocal doubt --world slips` says how far each
-network is from the exact beliefs (docs/doubt.md), and `judge_nearer_to_truth` judges a claim from
-it, paired over networks.
+In the paper's world no reversal is possible, so nothing there can show whether doubt is justified.
+In the world `slips` reversals are possible: `tables/frontier.csv` of `equivocal doubt --world
+slips` gives the distance of each network from the exact beliefs (docs/doubt.md), from which
+`judge_nearer_to_truth` judges a claim, paired over networks.
 
 Verdicts of full runs are data of the package (`record/full_runs.toml`). A report shows them next to
 its own, below the answer of `equivocal multiverse --match`, so that a reader sees what depends on
-the training recipe and on the paper's open choices. `python -m scripts.record_runs` writes the
-file.
+the training recipe and on the choices that the paper leaves open. `python -m scripts.record_runs`
+writes the file.
 
 A new claim of a known kind is an entry in `record/claims.toml` and needs no code.
 """
@@ -42,12 +42,12 @@ from equivocal.study.verdicts import NOT_RUN, Entry, Facts, Finding, MissingErro
 
 __all__ = ["find_impossible_numbers", "load_full_runs"]
 
-GIVEN = ("id", "story", "in_short", "claim", "where", "printed")  # in `record/claims.toml`
+GIVEN = ("id", "story", "in_short", "claim", "where", "printed")  # keys of `record/claims.toml`
 COLUMNS = [
     *GIVEN,
     *("at_paper_steps", "at_convergence", "verdict", "verdict_at_convergence", "why"),
 ]
-KINDS = {"paper": "paper's sampler", "converged": "posterior"}  # in `tables/frontier.csv`
+KINDS = {"paper": "paper's sampler", "converged": "posterior"}  # names in `tables/frontier.csv`
 RULES: dict[str, Callable[[Entry, Facts, str], Finding]] = {
     name.removeprefix("judge_"): rule
     for name, rule in vars(verdicts).items()
@@ -62,7 +62,7 @@ RULES: dict[str, Callable[[Entry, Facts, str], Finding]] = {
 def judge_claims(
     dataset: xr.Dataset, tables: dict[str, pd.DataFrame], evidence: dict[str, Any]
 ) -> pd.DataFrame:
-    """Judge every claim of the paper; a study that is not the paper's makes none.
+    """Judge every claim of the paper; a study that does not replicate the paper has none.
 
     Parameters
     ----------
@@ -71,11 +71,12 @@ def judge_claims(
     tables : dict of str to DataFrame
         As `compute_tables` returns them.
     evidence : dict
-        What activations do not hold, any of it: `accuracy` (of units) and `exact_match`, lists over
-        networks, `all_zeros`; `exact` with `networks`, `posteriors`, `unconverged` and, for
-        `paper`, `converged` and `nuts`, ratios of standard deviations and shifts of means over
-        networks and questions; `nuts` with `seconds_…` of these three and `units`; `frontier`, the
-        table of that name of networks in the world `slips`.
+        Evidence that the activations do not contain; every entry is optional. `accuracy` (of units)
+        and `exact_match`: lists over networks. `all_zeros`: the accuracy of a model that leaves
+        every unit off. `exact`: `networks`, `posteriors`, `unconverged` and, for `paper`,
+        `converged` and `nuts`, ratios of standard deviations and shifts of means over networks and
+        questions. `nuts`: `seconds_…` of these three and `units`. `frontier`: the table of that
+        name, of networks in the world `slips`.
 
     Returns
     -------
@@ -92,6 +93,7 @@ def judge_claims(
 
 
 def _judge(entry: Entry, facts: Facts) -> dict[str, str]:
+    """Return a row of `claims.csv`: the numbers and verdicts of both samplers."""
     stopped, converged = (_apply_rule(entry, facts, who) for who in ("paper", "converged"))
     why = stopped.why
     if converged.verdict not in (stopped.verdict, NOT_RUN):
@@ -107,6 +109,7 @@ def _judge(entry: Entry, facts: Facts) -> dict[str, str]:
 
 
 def _apply_rule(entry: Entry, facts: Facts, sampler: str) -> Finding:
+    """Judge a claim for one sampler; "not run" where its rule lacks evidence."""
     try:
         return RULES[entry["rule"]](entry, facts, sampler)
     except MissingError as error:
@@ -139,8 +142,7 @@ def _find_p_above_bound(content: dict[str, Any]) -> Iterator[dict[str, str]]:
 
 def _find_p_unlike_t(content: dict[str, Any]) -> Iterator[dict[str, str]]:
     """Find upper limits on p that the t printed for the same test does not meet."""
-    sizes = {who: content["where"][f"paired_{who}"]["n"] for who in ("models", "items")}
-    networks, items = sizes.values()
+    networks, items = (content["where"][f"paired_{who}"]["n"] for who in ("models", "items"))
     many = networks * items - 1
     for name, n, measure, column, cell in _list_cells(content, "paired", "priors"):
         t = (content[cell["t_in"]][measure]["paper"] if "t_in" in cell else cell).get("t")
@@ -169,6 +171,7 @@ def _list_cells(
 def _describe_number(
     content: dict[str, Any], table: str, row: str, printed: str, kind: str, facts: dict[str, Any]
 ) -> dict[str, str]:
+    """Return a row of `find_impossible_numbers`, with the texts of its kind filled in."""
     texts = content["impossible"][kind]
     return {
         "where": f"{content['where'][table]['place']}: {row}",
@@ -180,7 +183,7 @@ def _describe_number(
 
 @dataclass(frozen=True)
 class FullRun:
-    """One study, run in full: how, and its verdict on each claim by id."""
+    """A full run of one study: how it was run, and its verdict on each claim by id."""
 
     study: str
     recipe: str
@@ -191,7 +194,11 @@ class FullRun:
 
 @dataclass(frozen=True)
 class FullRuns:
-    """All recorded runs; `answer` and `notes` are of the match, empty where it was not run."""
+    """All recorded runs.
+
+    `answer` and `notes` come from `equivocal multiverse --match`, and are empty where that was not
+    run.
+    """
 
     studies: tuple[FullRun, ...]
     match_command: str
@@ -199,24 +206,24 @@ class FullRuns:
     notes: tuple[str, ...] = ()
 
     def list_others(self, study: str, *, quick: bool = False) -> tuple[FullRun, ...]:
-        """List the runs that are shown with a study; for a quick one that includes its full run."""
+        """List the runs to show with a study; with a quick run, its own full run is among them."""
         return tuple(run for run in self.studies if quick or run.study != study)
 
 
 @cache
 def load_full_runs(path: str | Path | None = None) -> FullRuns:
-    """Load what full runs found.
+    """Load the recorded verdicts of full runs.
 
     Parameters
     ----------
     path : str or Path, optional
-        A file of the same form as that of the package, which is read otherwise.
+        A file in the format of `record/full_runs.toml`, which is read by default.
     """
     content = read_record("full_runs") if path is None else read_toml(path)
     studies = tuple(FullRun(name, **run) for name, run in content["studies"].items())
     match = content["match"]
-    told = (tuple(match.get(name, ())) for name in ("answer", "notes"))
-    return FullRuns(studies, match["command"], *told)
+    sentences = (tuple(match.get(name, ())) for name in ("answer", "notes"))
+    return FullRuns(studies, match["command"], *sentences)
 
 
 def select_kinds(table: pd.DataFrame) -> dict[str, pd.DataFrame]:
@@ -230,7 +237,7 @@ def select_kinds(table: pd.DataFrame) -> dict[str, pd.DataFrame]:
     Returns
     -------
     dict of str to DataFrame
-        "trained", "paper" and "converged"; without rows where the table has none.
+        By "trained", "paper" and "converged"; empty tables where there are no such rows.
     """
     found = {"trained": table[table["kind"] == "trained"]}
     for sampler, kind in KINDS.items():
@@ -247,7 +254,7 @@ def judge_nearer_to_truth(
     Parameters
     ----------
     table : DataFrame or None
-        `tables/frontier.csv`; None where it was not made.
+        `tables/frontier.csv`, or None if the run did not make it.
     sampler : {"paper", "converged"}
         The paper's sampler at its last step, or the converged posterior with all the evidence.
     alpha : float

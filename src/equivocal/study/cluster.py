@@ -1,9 +1,10 @@
 """Scheduling: calls are made by this process, by worker processes, or by a running Dask cluster.
 
 A crew receives calls and yields results as they complete, in any order. When a worker dies, Dask
-gives its calls to others. Our own workers are processes confined to one core each, so that what a
-call returns does not depend on how many there are (training groups its networks by cores); they end
-with this process, however it ends. Dask is optional, and imported only where it is used.
+gives its calls to others. Worker processes started here are confined to one core each, so that the
+result of a call does not depend on how many workers there are (training groups its networks by
+cores); they end with this process, however it ends. Dask is optional, and imported only where it is
+used.
 """
 
 import os
@@ -28,14 +29,14 @@ from equivocal.store.store import hash_code
 __all__ = ["SCRATCH", "Crew", "Hire", "dask_setup", "hire_workers", "work_alone"]
 
 INSTALL = "`pip install 'equivocal[cluster]'` installs it"
-# A call whose worker dies is given to another; one that kills so many workers is at fault itself.
+# A call whose worker dies is given to another, until so many have died that the call is to blame.
 MOST_DEATHS = 20
-MOST_COMPILED = 1 << 30  # bytes; JAX then forgets what was not used for longest
-SCRATCH = ".scratch"  # of Dask, inside the folder of results
+MOST_COMPILED = 1 << 30  # bytes; beyond it JAX drops the least recently used programs
+SCRATCH = ".scratch"  # Dask's folder inside the folder of results
 
 
 class Crew:
-    """Makes calls one after the other in this process; subclasses make them elsewhere."""
+    """Makes calls one after the other in this process; a subclass sends them to workers."""
 
     def __init__(self) -> None:
         self._soon: deque[_Call] = deque()
@@ -48,11 +49,11 @@ class Crew:
     def submit(
         self, name: str, function: Callable[..., Any], *arguments: Any, soon: bool = False
     ) -> None:
-        """Queue a call; with `soon`, before those that wait already."""
+        """Queue a call; with `soon`, ahead of all calls that were queued without it."""
         (self._soon if soon else self._waiting).append((name, function, arguments))
 
     def iterate_finished(self) -> Iterator[tuple[str, Any]]:
-        """Yield names with results or exceptions, until nothing is under way.
+        """Yield the name of each finished call with its result or exception, until none is left.
 
         More calls may be submitted meanwhile.
         """
@@ -61,11 +62,12 @@ class Crew:
             yield name, _call(function, arguments)
 
 
-Hire = Callable[[int], AbstractContextManager[Crew]]  # for at most so many calls at a time
+Hire = Callable[[int], AbstractContextManager[Crew]]  # given the number of calls to make
 _Call = tuple[str, Callable[..., Any], tuple[Any, ...]]
 
 
 def _call(function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
+    """Return the result of a call, or the exception that it raised."""
     try:
         return function(*arguments)
     except Exception as error:  # one failure must not stop the other calls
@@ -83,7 +85,7 @@ class _DaskCrew(Crew):
         self._names: dict[str, str] = {}
 
     def share(self, value: Any) -> Any:
-        # not `scatter`: what is scattered is lost with the worker that holds it, a task is repeated
+        # not `scatter`: scattered data are lost with the worker that holds them, a task is repeated
         return self._client.submit(_return, value, pure=False, priority=2)
 
     def submit(
@@ -102,6 +104,7 @@ class _DaskCrew(Crew):
 
 
 def _get_outcome(future: Any) -> Any:
+    """Return the result of a finished task, or the exception to show for it."""
     from distributed import CancelledError, KilledWorker
 
     try:
@@ -120,12 +123,15 @@ def _return(value: Any) -> Any:
 
 @cache
 def _describe_package() -> tuple[str, str]:
-    """Return version and code of the package in this process."""
+    """Return the version and the code hash of the package in this process."""
     return get_package_version(), hash_code()
 
 
 def _call_checked(ours: tuple[str, str], function: Callable[..., Any], *arguments: Any) -> Any:
-    """Make a call if this process has the same equivocal; workers may join late."""
+    """Make a call on a worker, if it has the same version and files of the package.
+
+    Every call is checked, since a worker may join the cluster at any time.
+    """
     theirs = _describe_package()
     if theirs != ours:
         how = f"equivocal {theirs[0]}" if theirs[0] != ours[0] else "other files of equivocal"
@@ -156,11 +162,16 @@ def hire_workers(
     folder : Path
         Where our own workers may write temporary files.
     workers : int, optional
-        How many worker processes to start on this machine; by default one for each core.
+        How many worker processes to start on this machine; by default one per core.
     scheduler : str, optional
         The address of a running Dask scheduler to use instead.
     patience : float
-        Seconds after which a scheduler that does not answer is given up.
+        Seconds to wait for an answer of the scheduler.
+
+    Returns
+    -------
+    callable
+        Given the number of calls, returns a context manager that provides a `Crew`.
 
     Raises
     ------
@@ -181,18 +192,19 @@ def hire_workers(
 
 @contextmanager
 def _start_workers(directory: Path, workers: int) -> Iterator[Crew]:
+    """Provide a crew of worker processes on this machine, with temporary files in `directory`."""
     import dask
     from distributed import Client, LocalCluster
 
     settings = {
         "distributed.scheduler.allowed-failures": MOST_DEATHS,
-        # By default a worker that is not back after 15 seconds is given up. Starting one takes as
-        # long on a busy machine, and with all of them gone we would wait for good.
+        # By default a worker that does not return within 15 seconds is given up. Starting one can
+        # take as long on a busy machine, and with no workers left we would wait for ever.
         "distributed.deploy.lost-worker-timeout": "7 days",
-        # A worker gets a call when it is free: one that waits its turn cannot go to another, and at
-        # the end that one would be idle.
+        # A worker gets a call only when it is free: a call queued at a busy worker cannot move to
+        # another, which would then be idle at the end.
         "distributed.scheduler.worker-saturation": 1.0,
-        "distributed.worker.use-file-locking": False,  # the folder is ours alone
+        "distributed.worker.use-file-locking": False,  # no other process uses the folder
     }
     try:
         with dask.config.set(settings), _silence_logs() as level:
@@ -201,12 +213,12 @@ def _start_workers(directory: Path, workers: int) -> Iterator[Crew]:
                     n_workers=workers,
                     threads_per_worker=1,
                     processes=True,
-                    memory_limit=0,  # Dask cannot spill what JAX holds, it would only stop the work
-                    preload=[__name__],  # `dask_setup`, below
+                    memory_limit=0,  # Dask cannot spill JAX's arrays, and would pause the worker
+                    preload=[__name__],  # calls `dask_setup`, below
                     env={
-                        # a graphics card is shared: no worker may take most of it at once
+                        # workers share the GPU, so none may reserve most of its memory
                         "XLA_PYTHON_CLIENT_PREALLOCATE": "false",
-                        "TF_CPP_MIN_LOG_LEVEL": "3",  # XLA finds slow compilations worth an alarm
+                        "TF_CPP_MIN_LOG_LEVEL": "3",  # XLA warns of every slow compilation
                         **_choose_program_cache(),
                     },
                     local_directory=str(directory),
@@ -223,9 +235,10 @@ def _start_workers(directory: Path, workers: int) -> Iterator[Crew]:
 
 @contextmanager
 def _explain_start() -> Iterator[None]:
+    """Raise a `UserError` where a worker dies before it has registered."""
     try:
         yield
-    except RuntimeError as error:  # a worker that died before it could say that it was there
+    except RuntimeError as error:
         raise UserError(
             f"a worker process exited during start-up ({str(error).rstrip('.')}); is there too "
             "little memory? Run the same command again, or with fewer --workers."
@@ -233,31 +246,31 @@ def _explain_start() -> Iterator[None]:
 
 
 def _choose_program_cache() -> dict[str, str]:
-    """Choose where JAX keeps compiled programs for later workers, unless the user chose already.
+    """Return the variables that make JAX cache compiled programs, unless the user has set a cache.
 
-    Each machine has a folder: a program for one processor may not run on another.
+    Each machine has its own folder, since a program for one processor may not run on another.
     """
     if "JAX_COMPILATION_CACHE_DIR" in os.environ:
         return {}
     ours = {
         "JAX_COMPILATION_CACHE_DIR": str(find_cache_folder() / "compiled" / platform.node()),
         "JAX_COMPILATION_CACHE_MAX_SIZE": str(MOST_COMPILED),
-        "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",  # hundreds of small ones add up
+        "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",  # hundreds of short ones add up
     }
     return {name: os.environ.get(name, value) for name, value in ours.items()}
 
 
 @contextmanager
 def _block_interrupts() -> Iterator[None]:
-    """Hold back Ctrl-C, which reaches a whole group of processes, until the block has ended.
+    """Hold back Ctrl-C, which the terminal sends to all our processes, until the block has ended.
 
-    Threads that start meanwhile, and the processes that those start, do not receive the signal:
-    this process ends its workers itself, and what they would print on the way is of no use.
+    Threads that start in the block, and the processes that they start, never receive the signal:
+    this process ends its workers itself, and the tracebacks that they would print are of no use.
     """
     if not hasattr(signal, "pthread_sigmask"):
         yield
         return
-    resource_tracker.ensure_running()  # a thread that starts it would receive Ctrl-C again
+    resource_tracker.ensure_running()  # if a thread started it later, it would unblock Ctrl-C
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
@@ -266,21 +279,22 @@ def _block_interrupts() -> Iterator[None]:
 
 
 def dask_setup(worker: Any) -> None:
-    """Confine a worker of ours to one core before JAX counts them; Dask calls this."""
-    warnings.simplefilter("ignore")  # they would come out raw, and once from each worker
+    """Confine a worker to one core before JAX counts the cores; Dask calls this at its start."""
+    warnings.simplefilter("ignore")  # every worker would print each of them to the terminal
     if hasattr(os, "sched_setaffinity"):
         cores = sorted(os.sched_getaffinity(0))
-        # threads that start from here on inherit it, those of tasks and of XLA among them
+        # threads that start later inherit this, among them those of tasks and of XLA
         os.sched_setaffinity(0, {cores[int(worker.name) % len(cores)]})
 
 
 @contextmanager
 def _connect(address: str, patience: float) -> Iterator[Crew]:
+    """Provide a crew of the workers of a running Dask scheduler."""
     from distributed import Client
 
     with _silence_logs():
         try:
-            # otherwise an unreachable client would remain Dask's default and xarray would use it
+            # as Dask's default client, an unreachable one would later be used by xarray
             client = Client(address, timeout=patience, set_as_default=False)  # type: ignore[no-untyped-call]
         except (OSError, ValueError, TypeError, RuntimeError) as error:
             reason = str(error).splitlines()[0].rstrip(".") if str(error) else type(error).__name__
@@ -311,7 +325,10 @@ def _check_workers(client: Any) -> None:
 
 @contextmanager
 def _silence_logs() -> Iterator[int]:
-    """Keep Dask's log from the user's terminal: all it says is that a lost worker is replaced."""
+    """Keep Dask's log off the terminal, since it only says that lost workers are replaced.
+
+    Yields the level above which messages are logged.
+    """
     import logging
 
     from distributed.utils import silence_logging_cmgr

@@ -1,11 +1,12 @@
-"""Comparisons: the paper's sampler along its own time τ and with the exact posterior; beliefs.
+"""Comparisons of the paper's sampler with the exact posterior, and of networks with exact beliefs.
 
 An ensemble starts at its prior and moves to the posterior, so how much uncertainty it shows
-depends on when it is stopped; `trace_effect` follows it. The paper (§2.1.1) says that its sampler
-gives the uncertainty of Hamiltonian Monte Carlo, and faster. `compare_with_exact` compares it with
-Hamiltonian Monte Carlo on all networks; `compare_with_nuts` runs an independent program, NumPyro's
-NUTS, on the rows of one, to check the draws and to compare the time. Only the tracked units are
-sampled here, which takes a twentieth of the time of all units.
+depends on when it is stopped; `trace_effect` follows it along its own time τ. The paper (§2.1.1)
+says that its sampler gives the uncertainty of Hamiltonian Monte Carlo, and faster.
+`compare_with_exact` compares it with Hamiltonian Monte Carlo on all networks; `compare_with_nuts`
+runs an independent implementation, NumPyro's NUTS, on the rows of one network, to check the draws
+and to compare the time. Only the tracked units are sampled here, in a twentieth of the time that
+all units would take.
 
 The beliefs of networks are compared with the exact ones word by word (`tabulate_traces`), and over
 the whole world (`tabulate_fit`).
@@ -46,7 +47,7 @@ def trace_effect(run: Run, stimuli: Items, settings: StudySettings) -> xr.Datase
     stimuli : Items
         The sentences.
     settings : StudySettings
-        The table [path] says how many steps and networks.
+        The table [path] gives the numbers of steps and networks.
 
     Returns
     -------
@@ -57,12 +58,10 @@ def trace_effect(run: Run, stimuli: Items, settings: StudySettings) -> xr.Datase
     numbers = range(min(settings.path.networks, len(run.networks)))
     times, answers = zip(*(_follow(run, n, asked, settings) for n in numbers), strict=True)
     indicated = np.stack(answers).astype(np.float32)
-    shown = xr.Dataset(
+    axes = ("network", "step", "item")
+    traces = xr.Dataset(
         {
-            f"indicated_{role}": (
-                ("network", "step", "item"),
-                indicated[..., asked["probe"] == role],
-            )
+            f"indicated_{role}": (axes, indicated[..., asked["probe"] == role])
             for role in asked["probe"].unique()
         },
         coords={
@@ -71,8 +70,8 @@ def trace_effect(run: Run, stimuli: Items, settings: StudySettings) -> xr.Datase
             "item": list(stimuli.items),
         },
     )
-    shown["time"] = (("network", "step"), np.stack(times))
-    return shown.assign_attrs(
+    traces["time"] = (axes[:2], np.stack(times))
+    return traces.assign_attrs(
         paper_steps=settings.inference.samplers["paper"].num_steps or 0,
         prior=settings.inference.central_prior,
         condition=stimuli.conditions[-1],
@@ -82,7 +81,10 @@ def trace_effect(run: Run, stimuli: Items, settings: StudySettings) -> xr.Datase
 def _follow(
     run: Run, index: int, asked: pd.DataFrame, settings: StudySettings
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Follow one network's ensemble: median τ of the units, and (step, question) activations."""
+    """Follow one network's ensemble.
+
+    Returns the median τ of the units at each step, and activations (step, question).
+    """
     inference, steps = settings.inference, settings.path.num_steps
     layer, psi, column = _collect_questions(run, index, asked, inference.rows)
     time = np.full((steps + 1, len(layer.trained)), np.nan)
@@ -102,13 +104,13 @@ def _follow(
 
 
 def _fill_forward(values: np.ndarray) -> np.ndarray:
-    """Let an output that stopped early stay where it was."""
+    """Repeat the last values of outputs that stopped early, which are NaN from there on."""
     rows = pd.DataFrame(values.reshape(len(values), -1))
     return rows.ffill().to_numpy().reshape(values.shape)
 
 
 def add_reference_levels(path: xr.Dataset, dataset: xr.Dataset) -> xr.Dataset:
-    """Return the path with the levels of trained networks and converged posterior as attributes."""
+    """Add the mean levels of trained networks and converged posterior to a path's attributes."""
     rows = compute_measures(dataset)
     rows = rows[
         (rows["sampler"] == "converged")
@@ -136,15 +138,16 @@ def compare_with_exact(
     stimuli : Items
         The sentences; the indicated units of every condition and item are asked for.
     settings : StudySettings
-        The table [exact] says how many networks, units and draws.
+        The table [exact] gives the numbers of networks, units and draws.
     answers : Dataset
-        What the study's samplers answer, as `activations.nc` holds it.
+        The answers of the study's samplers: the content of `activations.nc`.
 
     Returns
     -------
     Dataset
         `exact_mean`, `_sd`, `_low` and `_high`, and those of each sampler, by network and question;
-        `r_hat` and `ess` of the unit asked for. Attributes name what has not converged.
+        `r_hat` and `ess` of the unit asked for. The attribute `unconverged` names the units whose
+        chains did not converge.
     """
     inference, exact = settings.inference, settings.exact
     asked = list_questions(stimuli, most=exact.units)
@@ -182,7 +185,7 @@ def compare_with_nuts(run: Run, stimuli: Items, settings: StudySettings) -> xr.D
     stimuli : Items
         The sentences; the indicated units of every condition and item are asked for.
     settings : StudySettings
-        The table [nuts] says how many units, draws and chains.
+        The table [nuts] gives the numbers of units, draws and chains.
 
     Returns
     -------
@@ -213,22 +216,22 @@ def compare_with_nuts(run: Run, stimuli: Items, settings: StudySettings) -> xr.D
 
 
 def list_questions(stimuli: Items, *conditions: str, most: int | None = None) -> pd.DataFrame:
-    """List what is asked about the tracked units, at the critical word of each sentence.
+    """List the questions about the tracked units at the critical word of each sentence.
 
     Parameters
     ----------
     stimuli : Items
         The sentences.
     *conditions : str
-        Those that are asked; all, if none is given.
+        The conditions to include; by default all.
     most : int, optional
-        At most so many units, in the order of the stimuli.
+        The largest number of units; the first ones in the order of the stimuli are kept.
 
     Returns
     -------
     DataFrame
-        Condition, item, position, probe, unit and the words so far, by a name such as "reversal,
-        dinner: pizza as agent".
+        Condition, item, position, probe, unit and the words so far, indexed by a name such as
+        "reversal, dinner: pizza as agent".
     """
     rows = (
         stimuli.rows[place] for place in product(conditions or stimuli.conditions, stimuli.items)
@@ -246,7 +249,7 @@ def list_questions(stimuli: Items, *conditions: str, most: int | None = None) ->
 
 
 def collect_features(network: Network, asked: pd.DataFrame) -> np.ndarray:
-    """Collect what the last layer is given at each question, (question, D)."""
+    """Collect the features ψ, the last layer's input, of each question: (question, D)."""
     heard = zip(asked["heard"], asked["probe"], strict=True)
     return np.stack([network.probe_features(said, [probe]).values[-1, 0] for said, probe in heard])
 
@@ -254,7 +257,7 @@ def collect_features(network: Network, asked: pd.DataFrame) -> np.ndarray:
 def _collect_questions(
     run: Run, index: int, asked: pd.DataFrame, rows: str
 ) -> tuple[LayerRows, np.ndarray, np.ndarray]:
-    """Collect the rows of the units asked for, the features, and the unit of each question."""
+    """Collect the rows of the units asked for, and the features and unit index of each question."""
     network, (column, units) = run.networks[index], pd.factorize(asked["unit"])
     numbers = [network.world.units.index(unit) for unit in units]
     layer = collect_last_layer(run, network, rows).select(numbers)
@@ -262,7 +265,7 @@ def _collect_questions(
 
 
 def _answer(name: str, posterior: Posterior, psi: np.ndarray, column: np.ndarray) -> dict[str, Any]:
-    """Summarise the activation of one unit at each question."""
+    """Summarise the posterior activation of the unit that each question asks for."""
     return {
         f"{name}_{what}": ("question", values[np.arange(len(psi)), column])
         for what, values in summarise_answers(posterior, psi).items()
@@ -302,7 +305,7 @@ def tabulate_item(run: Run, stimuli: Items, item: str) -> pd.DataFrame:
     stimuli : Items
         The sentences.
     item : str
-        One of the items; its tracked roles are asked for, and its tracked units looked at.
+        One of the items; its tracked roles are the probes, and its tracked units are shown.
 
     Returns
     -------
@@ -347,15 +350,15 @@ def tabulate_traces(
 def tabulate_fit(run: Run, bins: int = 20) -> pd.DataFrame:
     """Tabulate mean activation, and its 5 % and 95 % quantile, by true probability.
 
-    Role probes after every prefix of every sentence of the world; possible units only; each
-    question weighted by its probability; all networks pooled.
+    The questions are role probes after every prefix of every sentence of the world, each weighted
+    by its probability. Only possible units count, and all networks are pooled.
 
     Parameters
     ----------
     run : Run
         The trained networks.
     bins : int
-        How many bins true probabilities below one are sorted into.
+        The number of bins for true probabilities below one.
 
     Returns
     -------
@@ -370,7 +373,7 @@ def tabulate_fit(run: Run, bins: int = 20) -> pd.DataFrame:
     true, weight = truth[row, unit], everything.queries.weight[asked][row]
     # a truth of exactly one half must not fall into two bins by round-off
     number = np.minimum((true * bins + CERTAIN).astype(int), bins - 1)
-    number[true > 1 - CERTAIN] = bins  # certainty is a class of its own
+    number[true > 1 - CERTAIN] = bins  # certainty has a bin of its own
     return pd.DataFrame(
         [
             summarise_bin(true[in_bin], weight[in_bin], answers[:, row[in_bin], unit[in_bin]])
@@ -384,7 +387,7 @@ def summarise_bin(
     weight: Float[np.ndarray, " questions"],
     answers: Float[np.ndarray, "networks questions"],
 ) -> dict[str, float]:
-    """Summarise one bin of the table."""
+    """Return one row of `tabulate_fit`."""
     share, every = weight / weight.sum(), np.broadcast_to(weight, answers.shape)
     low, high = np.quantile(answers, [0.05, 0.95], weights=every, method="inverted_cdf")
     return {

@@ -5,15 +5,15 @@
     [design]
     trainings = 32             # P, spread over the choices about training
     posteriors = 12            # Q for each training, spread over the choices about the posterior
-    [levels]                   # values that are tried; numbers in order of size
+    [levels]                   # values to try; numbers in order of size
     weight_decay = [0.0, 1e-6, 1e-4]
-    [printed]                  # what the paper prints: every second training and posterior has it
-    num_steps = 17
+    [printed]                  # values that the paper prints: every second training and posterior
+    num_steps = 17             # has them
 
-Networks are what costs time, so P trainings serve P × Q posteriors. Both are Latin hypercubes: in
-every choice each value is drawn as often as any other (every value at least once if there are as
-many points), and pairs of choices are spread as evenly as the number allows. The first point is the
-study itself. `refine_design` adds neighbours of points that a caller names.
+Training takes most of the time, so P trainings serve P × Q posteriors. Both are Latin hypercubes:
+every value of a choice is drawn equally often (at least once if there are as many points as
+values), and pairs of choices are spread as evenly as the number of points allows. The first point
+is the study itself. `refine_design` adds neighbours of points that a caller names.
 """
 
 from collections.abc import Sequence
@@ -44,19 +44,19 @@ from equivocal.study.settings import StudySettings, find_named_file, load_study
 
 __all__ = ["Design", "load_design", "refine_design"]
 
-MOST_OPTIMISED = 128  # points; optimising more takes seconds, and a plain hypercube is even enough
+MOST_OPTIMISED = 128  # points; more take seconds to optimise, and are spread evenly without it
 QUICK = {"trainings": 2, "posteriors": 2, "rounds": 1, "near": 1, "changes": 2}
 
 
 class DesignSize(SettingsTable):
-    """How many points there are."""
+    """The numbers of points and of refinements."""
 
     trainings: int = Field(default=32, ge=1, le=10_000)  # P
     posteriors: int = Field(default=12, ge=1, le=10_000)  # Q, for each training
     seed: int = Field(default=0, ge=0)
-    rounds: int = Field(default=1, ge=0, le=100)  # of refinement
+    rounds: int = Field(default=1, ge=0, le=100)  # rounds of refinement
     near: int = Field(default=4, ge=1, le=1_000)  # points that a round refines
-    changes: int = Field(default=6, ge=1, le=1_000)  # neighbours of each; a third: other trainings
+    changes: int = Field(default=6, ge=1, le=1_000)  # neighbours of each; a third retrain networks
 
 
 class _DesignFile(GridFile):
@@ -68,22 +68,22 @@ class _DesignFile(GridFile):
 
 @dataclass(frozen=True)
 class Design:
-    """Specifications of a study, before they are refined; `items` and `critical_word` are free.
+    """Specifications of a study, before refinement; `items` and `critical_word` are not drawn.
 
     Attributes
     ----------
     study : StudySettings
-        What is varied.
+        The study whose choices are varied.
     size : DesignSize
-        How many points there are, and how they are refined.
+        The numbers of points and of refinements.
     levels : dict of str to list
         The values of each choice.
     printed : dict
-        What the paper prints about some choices.
+        The values that the paper prints, for some choices.
     points : tuple of Specification
-        The study's own first; those that share a training follow one another.
+        The study's own first; those that share a training are next to one another.
     free : frozenset of Specification
-        Points with a posterior that was drawn freely, and not as the paper prints it.
+        Points whose choices about the posterior were all drawn, none fixed to the printed value.
     """
 
     study: StudySettings
@@ -94,12 +94,12 @@ class Design:
     free: frozenset[Specification]
 
     def is_as_printed(self, choices: dict[str, Any]) -> bool:
-        """Return whether choices keep everything that the paper prints about them."""
+        """Return whether choices have every value that the paper prints."""
         return all(choices[name] == value for name, value in self.printed.items())
 
     @property
     def readings(self) -> list[tuple[str, str]]:
-        """Items and critical word of each way to read the same posteriors."""
+        """The pairs of items and critical word at which each posterior is read."""
         words, items = (self.levels.get(name, ["study"]) for name in READING)
         return [(one, word) for one in items for word in words]
 
@@ -118,7 +118,7 @@ def load_design(
     Parameters
     ----------
     name_or_path : str or Path
-        "match", or a file.
+        "match", or the path of a TOML file.
     networks, trainings, posteriors, rounds : int, optional
         Replace the numbers of the file.
     quick : bool
@@ -142,9 +142,10 @@ def load_design(
     own = find_own_choices(study)
     levels = check_choices(file.levels, own, f"{path}, levels")
     printed = check_choices({k: [v] for k, v in file.printed.items()}, own, f"{path}, printed")
-    if quick:  # what makes the study small stays small
-        kept = {f"training.{name}": name for name in TRAINING} | {v: k for k, v in SETTINGS.items()}
-        frozen = {kept[name] for name in study.small if name in kept}
+    if quick:  # do not vary the settings that make the study small
+        choices = {f"training.{name}": name for name in TRAINING}
+        choices |= {setting: name for name, setting in SETTINGS.items()}
+        frozen = {choices[name] for name in study.small if name in choices}
         levels = {name: values for name, values in levels.items() if name not in frozen}
         printed = {name: values for name, values in printed.items() if name not in frozen}
     if not any(len(values) > 1 for values in levels.values()):
@@ -162,7 +163,7 @@ def _spread(
 ) -> tuple[tuple[Specification, ...], frozenset[Specification]]:
     """Spread P trainings over their choices and P × Q posteriors over theirs.
 
-    Returns all points, and those with a posterior that was drawn freely.
+    Returns `points` and `free` of the `Design`.
     """
     about = {name: values for name, values in levels.items() if name in TRAINING}
     rest = {name: values for name, values in levels.items() if name in SETTINGS}
@@ -183,7 +184,7 @@ def _spread(
 
 
 def _draw_levels(levels: dict[str, list[Any]], number: int, seed: int) -> list[dict[str, Any]]:
-    """Draw points of a Latin hypercube, whose strata are shared out among the levels."""
+    """Draw points of a Latin hypercube, whose strata are divided equally among the levels."""
     if not levels:
         return [{} for _ in range(number)]
     how: Any = "random-cd" if number <= MOST_OPTIMISED else None
@@ -201,15 +202,15 @@ def _draw_levels(levels: dict[str, list[Any]], number: int, seed: int) -> list[d
 def refine_design(
     design: Design, best: Sequence[Specification], known: Sequence[Specification], seed: int
 ) -> list[Specification]:
-    """Draw new specifications next to some, each with one choice changed.
+    """Draw neighbours of some specifications, each with one choice changed.
 
     Parameters
     ----------
     design : Design
         The design whose levels are used. A category takes another of its values; a number takes a
-        neighbouring level, or lies halfway to it.
+        neighbouring level, or a value halfway to it.
     best : sequence of Specification
-        The points of interest.
+        The points whose neighbours are drawn.
     known : sequence of Specification
         Points that are not drawn again.
     seed : int
@@ -223,25 +224,26 @@ def refine_design(
             names = [name for name in kind if len(design.levels.get(name, [])) > 1]
             if names:
                 name = str(rng.choice(names))
-                value = _step_aside(getattr(one, name), design.levels[name], rng)
+                value = _draw_neighbour(getattr(one, name), design.levels[name], rng)
                 found.setdefault(change_specification(one, design.study, {name: value}))
     return list(found)[start:]
 
 
-def _step_aside(value: Any, levels: list[Any], rng: np.random.Generator) -> Any:
-    """Return another level, or for a number the next one or what lies halfway to it."""
+def _draw_neighbour(value: Any, levels: list[Any], rng: np.random.Generator) -> Any:
+    """Draw another level; for a number, a neighbouring one or a value halfway to it."""
     others = [level for level in levels if level != value]
     numbers = [level for level in others if isinstance(level, int | float)]
     if not isinstance(value, int | float) or not numbers:
         return others[int(rng.integers(len(others)))]
-    near = sorted(numbers, key=lambda level: abs(levels.index(level) - _place(value, levels)))[:2]
+    place = _find_nearest_level(value, levels)
+    near = sorted(numbers, key=lambda level: abs(levels.index(level) - place))[:2]
     other = near[int(rng.integers(len(near)))]
     if rng.integers(2) or isinstance(value, int):
         return other
     return float(np.sqrt(value * other)) if min(value, other) > 0 else (value + other) / 2
 
 
-def _place(value: int | float, levels: list[Any]) -> int:
-    """Return the place of the level nearest to a number."""
+def _find_nearest_level(value: int | float, levels: list[Any]) -> int:
+    """Return the index of the level nearest to a number."""
     numbers = [n for n, level in enumerate(levels) if isinstance(level, int | float)]
     return min(numbers, key=lambda n: abs(levels[n] - value))

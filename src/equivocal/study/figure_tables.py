@@ -26,7 +26,7 @@ from equivocal.study.tables import (
 
 __all__ = ["MEAN", "NON_RELEVANT", "append_means", "list_conditions"]
 
-BINS = 10  # of exact probability; zero has one of its own
+BINS = 10  # bins of exact probability; zero has another of its own
 NON_RELEVANT = "non-relevant (mean)"
 MEAN = "mean"  # in the column `network`: the mean over networks
 ALPHA = 1 - LEVEL
@@ -40,14 +40,14 @@ def append_means(table: pd.DataFrame, *keys: str) -> pd.DataFrame:
     table : DataFrame
         A column `network`, the key columns, and otherwise numbers.
     *keys : str
-        The columns that say what is averaged apart.
+        The columns to group by.
     """
     means = table.drop(columns="network").groupby(list(keys), sort=False, as_index=False).mean()
     return pd.concat([table, means.assign(network=MEAN)], ignore_index=True)
 
 
 def select_clear_changes(paired: pd.DataFrame, estimate: str) -> pd.DataFrame:
-    """Select measures that change on activations and on logits, in the same direction.
+    """Select measures that change significantly and alike on activations and on logits.
 
     Parameters
     ----------
@@ -154,7 +154,7 @@ def tabulate_words(dataset: xr.Dataset, condition: str, estimate: str) -> pd.Dat
 
 
 def _compute_sd(values: xr.DataArray, over: str) -> xr.DataArray:
-    """Return the sample standard deviation; NaN, which draws no bar, where there is one value."""
+    """Return the sample standard deviation; for a single value NaN, so that no bar is drawn."""
     return values.std(over, ddof=1) if values.sizes[over] > 1 else values.isel({over: 0}) * np.nan
 
 
@@ -164,8 +164,8 @@ def tabulate_prior_effects(dataset: xr.Dataset) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        A row for each condition but the baseline, measure, sampler, prior and network, averaged
-        over items; and the means over networks, whose network is `MEAN`.
+        A row for each condition except the baseline, measure, sampler, prior and network, averaged
+        over items; then the means over networks, whose network is `MEAN`.
     """
     table = compute_measures(dataset)
     others = list_conditions(dataset)[1:] or list_conditions(dataset)
@@ -188,7 +188,7 @@ def tabulate_path(path: xr.Dataset) -> pd.DataFrame:
     -------
     DataFrame
         A row for each network and step: the time τ and the activation of each measure; then the
-        means over networks (of time, the geometric mean). The attributes are those of the path.
+        means over networks (the geometric mean of time). The attributes are those of the path.
     """
     table = path.mean("item").to_dataframe().reset_index()
     measures = dict.fromkeys(map(str, path.data_vars), "mean")
@@ -209,9 +209,8 @@ def tabulate_entropies(dataset: xr.Dataset) -> pd.DataFrame:
         known (aleatoric), and the entropy of the trained network's answer.
     """
     parts, positions = [], [int(position) for position in dataset["position"].values]
-    for sampler, condition in product(
-        map(str, dataset["sampler"].values), list_conditions(dataset)
-    ):
+    samplers = map(str, dataset["sampler"].values)
+    for sampler, condition in product(samplers, list_conditions(dataset)):
         total, expected, trained = (
             _average_tracked(dataset, values, condition)
             for values in (
@@ -252,33 +251,32 @@ def _average_tracked(dataset: xr.Dataset, values: xr.DataArray, condition: str) 
 
 
 def tabulate_calibration(dataset: xr.Dataset) -> pd.DataFrame:
-    """Tabulate activations by exact probability, where there is one.
+    """Tabulate activations by exact probability, wherever that is defined.
 
     Returns
     -------
     DataFrame
         A row for each estimate and bin of exact probability (zero has its own): mean exact
         probability `truth`, mean `activation` and its 5 % and 95 % quantile, and the estimate's
-        mean absolute `error` over all bins. Empty where no exact belief is known.
+        mean absolute `error` over all bins. Empty where no exact belief is defined.
     """
-    shown = _find_known(dataset)
-    exact = dataset["truth"].transpose(*shown.dims).values[shown.values]
+    chosen = _mark_known(dataset)
+    exact = dataset["truth"].transpose(*chosen.dims).values[chosen.values]
     group = np.where(exact <= 0, 0, np.ceil(exact * BINS - 1e-6))
     rows = []
     for estimate in ["mle", *map(str, dataset["sampler"].values)]:
-        values = select_estimate(dataset, estimate).transpose("network", *shown.dims)
-        picked = values.values[:, shown.values]
+        values = select_estimate(dataset, estimate).transpose("network", *chosen.dims)
+        answers = values.values[:, chosen.values]
         for number in np.unique(group):
-            chosen = group == number
-            low, high = np.quantile(picked[:, chosen], (0.05, 0.95))
-            mean = picked[:, chosen].mean()
-            error = np.abs(picked - exact).mean()
-            rows.append((estimate, exact[chosen].mean(), mean, low, high, error))
+            in_bin = group == number
+            low, high = np.quantile(answers[:, in_bin], (0.05, 0.95))
+            mean, error = answers[:, in_bin].mean(), np.abs(answers - exact).mean()
+            rows.append((estimate, exact[in_bin].mean(), mean, low, high, error))
     return pd.DataFrame(rows, columns=["estimate", "truth", "activation", "low", "high", "error"])
 
 
-def _find_known(dataset: xr.Dataset) -> xr.DataArray:
-    """Find where a belief is known and either not zero or about a tracked unit of the item."""
+def _mark_known(dataset: xr.Dataset) -> xr.DataArray:
+    """Mark the defined exact beliefs that are above zero or about a tracked unit of the item."""
     truth = dataset["truth"]
     own = xr.zeros_like(truth, dtype=bool)
     for item in map(str, dataset["item"].values):
@@ -305,7 +303,7 @@ def select_units(dataset: xr.Dataset, condition: str, role: str) -> dict[str, st
 
 
 def select_estimate(dataset: xr.Dataset, estimate: str, name: str = "mean") -> xr.DataArray:
-    """Return activations of the trained network (`"mle"`), or `name` of a sampler's posterior.
+    """Select activations of the trained network (`"mle"`), or a sampler's variable called `name`.
 
     The prior variance is that of the main analysis.
     """
@@ -316,28 +314,28 @@ def select_estimate(dataset: xr.Dataset, estimate: str, name: str = "mean") -> x
 
 
 def list_series(dataset: xr.Dataset, condition: str) -> dict[str, dict[str, str]]:
-    """Return the unit of each item by the name of its reading: indicated, then plausible roles.
+    """List the series of a figure: by label, the unit that each item shows.
 
-    In a reversal the indicated agent is the plausible patient: both names stand in one label.
+    Indicated roles come before plausible ones. In a reversal the indicated agent is the plausible
+    patient, so that both names stand in one label.
     """
     baseline, roles = list_conditions(dataset)[0], list_roles(dataset)
+    indicated = {role: select_units(dataset, condition, role) for role in roles}
     labels: dict[tuple[tuple[str, str], ...], list[str]] = {}
-    for kind, where in (("indicated", condition), ("plausible", baseline)):
-        for role in roles:
-            units, indicated = (select_units(dataset, c, role) for c in (where, condition))
-            if kind == "plausible":
-                units = {
-                    item: unit for item, unit in units.items() if unit != indicated.get(item, unit)
-                }
-            if units:
-                labels.setdefault(tuple(units.items()), []).append(f"{kind} {role}")
+    for role, units in indicated.items():
+        labels.setdefault(tuple(units.items()), []).append(f"indicated {role}")
+    for role, units in indicated.items():
+        plausible = select_units(dataset, baseline, role).items()
+        changed = tuple((item, unit) for item, unit in plausible if unit != units.get(item, unit))
+        labels.setdefault(changed, []).append(f"plausible {role}")
+    labels.pop((), None)  # roles that no item tracks, or whose units are all as in the baseline
     return {" = ".join(names): dict(units) for units, names in labels.items()}
 
 
 def select_answers(
     values: xr.DataArray, condition: str, probe: str, units: dict[str, str]
 ) -> xr.DataArray:
-    """Return the activation of each item's own unit, without condition, probe and unit."""
+    """Select the activation of each item's own unit for one condition and probe."""
     chosen = values.sel(condition=condition, probe=probe)
     items = xr.DataArray(list(units), dims="item")
     return chosen.sel(item=items, unit=xr.DataArray(list(units.values()), dims="item"))
@@ -346,7 +344,7 @@ def select_answers(
 def average_non_relevant(
     dataset: xr.Dataset, values: xr.DataArray, condition: str, probe: str
 ) -> xr.DataArray | None:
-    """Return the mean activation over the non-relevant units of each item that has some."""
+    """Return the mean activation of each item's non-relevant units, or None if no item has any."""
     chosen = values.sel(condition=condition, probe=probe)
     parts = [
         chosen.sel(item=[item], unit=others).mean("unit")
@@ -357,9 +355,9 @@ def average_non_relevant(
 
 
 def name_position(dataset: xr.Dataset, condition: str, position: int) -> str:
-    """Name what stands there in every sentence: a role, the critical word, or just "word 3".
+    """Name a position: the role or word that all sentences have there, "critical word" or "word 3".
 
-    Sentences that are over by then do not count; where all are, the name is empty.
+    Shorter sentences do not count; where all are shorter, the name is empty.
     """
     critical = dataset["critical"].sel(condition=condition)
     words = dataset["word"].sel(condition=condition, position=position)

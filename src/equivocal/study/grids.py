@@ -14,9 +14,10 @@ A multiverse file varies choices that the paper leaves open; a sweep file varies
     [vary]                     # all combinations of these
     "training.seed" = [0, 1, 2]
 
-In a multiverse the first value of a list is the study's own, so that a reader of the file sees what
-is varied. A new choice is a field of `Specification` and a line of `TRAINING`, `SETTINGS` or
-`READING`. Designs, which draw from lists of values instead of combining them, are in `designs`.
+In a multiverse the first value of each list is the study's own, so that a reader of the file sees
+what the others are compared with. A new choice is a field of `Specification` and an entry of
+`TRAINING`, `SETTINGS` or `READING`. Designs, which draw from lists of values instead of combining
+them, are in `designs`.
 """
 
 import tomllib
@@ -48,12 +49,12 @@ __all__ = [
 ]
 
 GRIDS = resources.files("equivocal.study") / "grids"
-MOST_POINTS = 100_000  # of a grid; the full multiverse has 3,456
+MOST_POINTS = 100_000  # the full multiverse has 3,456
 
 
 @dataclass(frozen=True)
 class Point:
-    """One combination of what is varied, and the study that it makes."""
+    """One combination of varied values, and the settings of the study with these values."""
 
     varied: dict[str, Any]
     settings: StudySettings
@@ -83,11 +84,11 @@ class Grid:
 class Specification(SettingsTable):
     """One value for each choice that the paper leaves open."""
 
-    recipe: Literal["paper", "fast", "sg2018"]  # of training, for all that is not chosen below
+    recipe: Literal["paper", "fast", "sg2018"]  # gives the training settings not chosen below
     decay: Literal["decoupled", "coupled"]
     weight_decay: float = Field(ge=0, lt=float("inf"))
     loss: Literal["sum", "mean", "total"]
-    batch: int = Field(ge=0, le=1_000_000)  # sentences in a step; 0: questions drawn one by one
+    batch: int = Field(ge=0, le=1_000_000)  # sentences per step; 0: questions drawn one by one
     epochs: int = Field(ge=1, le=1_000_000)
     patience: int = Field(ge=0, le=1_000_000)  # epochs until early stopping; 0: none
     hidden: int = Field(ge=1, le=10_000)
@@ -100,14 +101,14 @@ class Specification(SettingsTable):
     rows: RowsOfPosterior
     evidence: Positive | Literal["sentence"]  # b, the weight of every row
     critical_word: Literal["study", "verb", "last"]  # where activations are read
-    items: Literal["study", "all"]  # those of the study, or every such item of its world
+    items: Literal["study", "all"]  # the study's own, or all of its world that are built alike
 
 
 CHOICES = tuple(Specification.model_fields)
-# choices about the training have the names of `TrainingSettings`
-TRAINING = (*("recipe", "decay", "weight_decay", "loss", "batch", "epochs", "patience", "hidden"),)
-READING = ("critical_word", "items")  # no settings of the study: where its answers are read
-SETTINGS = {  # of the study, for the choices about the posterior
+# choices about the training, by their names in `TrainingSettings`
+TRAINING = ("recipe", "decay", "weight_decay", "loss", "batch", "epochs", "patience", "hidden")
+READING = ("critical_word", "items")  # where answers are read; they are no settings of a study
+SETTINGS = {  # choices about the posterior, and the settings of a study that they change
     "num_particles": "inference.samplers.paper.num_particles",
     "num_steps": "inference.samplers.paper.num_steps",
     "step_size": "inference.samplers.paper.options.step_size",
@@ -120,7 +121,7 @@ SETTINGS = {  # of the study, for the choices about the posterior
 
 
 class GridFile(SettingsTable):
-    """What every grid file says: which study is varied."""
+    """The key that every grid file has: the study that is varied."""
 
     study: str = "paper"
 
@@ -140,7 +141,7 @@ _File = TypeVar("_File", bound=GridFile)
 
 
 def read_grid_file(path: Path, model: type[_File]) -> tuple[_File, str | Path]:
-    """Read a grid, and find the study that it names."""
+    """Read a grid file; return its content and the study that it names, as a preset or a path."""
     file = validate(model, read_toml(path), "key", f"{path}: ")
     beside = resolve_inside(path.parent, file.study, "study")
     return file, beside if beside.is_file() or beside.suffix == ".toml" else file.study
@@ -162,9 +163,9 @@ def load_grid(name_or_path: str | Path, networks: int | None = None) -> Grid:
     Parameters
     ----------
     name_or_path : str or Path
-        "small", "full" or a file.
+        "small", "full" or the path of a TOML file.
     networks : int, optional
-        Replaces the number of networks that the file names.
+        Replaces the number of networks given in the file.
 
     Returns
     -------
@@ -198,7 +199,7 @@ def load_grid(name_or_path: str | Path, networks: int | None = None) -> Grid:
 def change_specification(
     own: Specification, study: StudySettings, change: dict[str, Any]
 ) -> Specification:
-    """Change some choices; another recipe brings its own values of the choices about training."""
+    """Change some choices; a new recipe also sets the other choices about training."""
     if "recipe" in change:
         training = study.training_settings.change({"recipe": change["recipe"]})
         change = {name: getattr(training, name) for name in TRAINING} | change
@@ -206,7 +207,7 @@ def change_specification(
 
 
 def make_point(study: StudySettings, specification: Specification) -> Point:
-    """Make the study that a specification stands for."""
+    """Make the point of a specification: its choices and the settings of its study."""
     varied = specification.model_dump()
     training = study.training_settings.change({name: varied[name] for name in TRAINING})
     changes: dict[str, Any] = {"training": asdict(training)}
@@ -218,12 +219,12 @@ def make_point(study: StudySettings, specification: Specification) -> Point:
 
 
 def find_own_choices(study: StudySettings) -> Specification:
-    """Find what the study itself chose.
+    """Return the study's own specification.
 
     Raises
     ------
     UserError
-        Where it has another sampler than the paper's.
+        Where its sampler is not the paper's.
     """
     sampler, training = study.inference.samplers["paper"], study.training_settings
     if sampler.method != "dropout-deterministic":
@@ -251,7 +252,7 @@ def find_own_choices(study: StudySettings) -> Specification:
 def _check_values(
     lists: dict[str, list[Any]], own: Specification, where: str
 ) -> dict[str, list[Any]]:
-    """Return the lists, each value checked and the first of each the study's own."""
+    """Check every value as `check_choices` does, and that each list begins with the study's own."""
     checked = check_choices(lists, own, where)
     for name, (first, *_) in checked.items():
         if first != (wanted := getattr(own, name)):
@@ -265,7 +266,7 @@ def _check_values(
 def check_choices(
     lists: dict[str, list[Any]], own: Specification, where: str
 ) -> dict[str, list[Any]]:
-    """Return lists of values of choices, each value checked."""
+    """Check every value of lists of choices, and return the lists as validated."""
     checked = {}
     for name, values in lists.items():
         choices = [own.model_dump() | {name: value} for value in values or [None]]
@@ -297,7 +298,7 @@ def load_sweep(path: Path) -> Grid:
 
 
 def _join_names(tables: dict[str, Any], before: str = "") -> Iterable[tuple[str, Any]]:
-    """Yield `training.seed`, which TOML reads as a table in a table, as the name it was."""
+    """Yield values by dotted name; TOML reads `training.seed` as a table in a table."""
     for name, value in tables.items():
         if isinstance(value, dict):
             yield from _join_names(value, f"{before}{name}.")
@@ -308,18 +309,18 @@ def _join_names(tables: dict[str, Any], before: str = "") -> Iterable[tuple[str,
 def make_sweep(
     study: str | Path, varied: dict[str, Any], *, quick: bool = False, from_file: bool = False
 ) -> Grid:
-    """Make all combinations of the varied settings of a study.
+    """Make a grid of all combinations of the varied settings of a study.
 
     Parameters
     ----------
     study : str or Path
-        A preset, or a study file.
+        The name of a preset, or the path of a study file.
     varied : dict of str to list
         Values of settings, by dotted name.
     quick : bool
         Whether the studies are small ones, as `reproduce --quick`.
     from_file : bool
-        Whether the values come from a file; then they must not name files elsewhere.
+        Whether the values come from a file; then paths in them must not lead out of its folder.
 
     Raises
     ------

@@ -1,21 +1,22 @@
-"""What is measured at every point of a grid: the paper's central effect, or a whole study.
+"""The measurements at every point of a grid: the paper's central effect, or a whole study.
 
-A multiverse asks whether the effect depends on an open choice:
+A multiverse asks whether the effect depends on choices that the paper leaves open:
 
     effect of ROLE = activation of the indicated ROLE, Bayesian − trained (MLE)
 
 at the critical word of the last condition (reversals), averaged over networks and items. `low` and
 `high` are mean ± 1.96 standard errors over the network × item cells. Cells of one network or item
-are not independent, so with few networks the interval describes and does not test. What is measured
-at a point is decided in `_measure_effect`; which points there are, in `equivocal.study.grids`.
+are not independent, so with few networks the interval is a description and not a test.
+`_measure_effect` measures a point; `equivocal.study.grids` makes the points.
 
-A sweep runs a study at every point, and its tables are joined over the points:
+A sweep runs a study at every point, and joins the tables of all points:
 
     DIR/sweep.csv           claims: a row per point and claim, the varied settings in front
     DIR/tables/NAME.csv     each table of the study likewise
 
-Cells are copied as the studies wrote them, and no number is read and printed again, so that an
-interrupted sweep ends with the same bytes. The networks come from `equivocal.study.tasks`.
+Cells are copied as text from the tables of the studies, and no number is parsed and formatted
+again, so that an interrupted sweep ends with the same bytes. `equivocal.study.tasks` trains the
+networks and runs the points.
 """
 
 import io
@@ -43,13 +44,13 @@ from equivocal.world import World
 from equivocal.world.items import choose_items, load_stimuli
 
 NORMAL_95 = 1.96
-CELLS = ("mle", "bayes", "effect", "low", "high")  # of one role, see `_average_cells`
-STATE = ("time", "converged", "put_back")
-GIVEN = "given.csv"  # the stimuli, beside the study's own copy
+CELLS = ("mle", "bayes", "effect", "low", "high")  # keys of `_average_cells`
+STATE = ("time", "converged", "put_back")  # keys of `describe_state`
+GIVEN = "given.csv"  # the stimuli sent to a worker; the study makes its own copy of them
 
 
 def make_effect_tasks(grid: Grid) -> dict[str, Task]:
-    """Make a task for each point of a multiverse, by a key of all that its result depends on."""
+    """Make a task for each point of a multiverse, by a hash of all that its result depends on."""
     study = grid.points[0].settings
     world, source = World.load(study.world_source), study.stimuli_path
     own = load_stimuli(source, world)
@@ -68,11 +69,12 @@ def make_effect_tasks(grid: Grid) -> dict[str, Task]:
 
 
 def _get_reading(point: Point) -> tuple[str, str]:
+    """Return the items and the critical word of a point."""
     return point.varied["items"], point.varied["critical_word"]
 
 
 def _is_effect(choices: dict[str, Any], roles: Sequence[str], row: Any) -> bool:
-    """Return whether something is what `_measure_effect` returns for these choices."""
+    """Return whether a value has the form of a result of `_measure_effect` for these choices."""
     numbers = {"networks", "num_items", *STATE}
     numbers |= {f"{name}_{role}" for role in roles for name in CELLS}
     return (
@@ -93,13 +95,8 @@ def _measure_effect(networks: Parcel, point: Point, asked: pd.DataFrame) -> dict
     for index, network in enumerate(run.networks):
         # units that are not watched would cost time and change nothing
         layer = layers[index].select(units_watched)
-        posterior = infer_posterior(
-            layer,
-            inference.samplers["paper"],
-            inference.central_prior,
-            inference.get_seed(index),
-            diagnose=False,
-        )
+        sampler, seed = inference.samplers["paper"], inference.get_seed(index)
+        posterior = infer_posterior(layer, sampler, inference.central_prior, seed, diagnose=False)
         psi = collect_features(network, asked)
         trained.append(expit((psi * layer.trained[column]).sum(axis=1).astype(float)))
         bayes.append(posterior.predict_proba(psi)[np.arange(len(psi)), column].astype(float))
@@ -113,16 +110,16 @@ def _measure_effect(networks: Parcel, point: Point, asked: pd.DataFrame) -> dict
 
 
 def describe_state(posteriors: Sequence[Posterior]) -> dict[str, float]:
-    """Describe how far the samplers of all networks came, by the names of `STATE`."""
+    """Return the state of the samplers of all networks at their end, by the names of `STATE`."""
     infos = [posterior.info for posterior in posteriors]
     return {
         "time": float(np.median([info.time for info in infos])),  # τ reached
         "converged": all(info.converged for info in infos),
-        "put_back": int(sum(info.repaired for info in infos)),  # particles lost on the way
+        "put_back": int(sum(info.repaired for info in infos)),  # particles lost and restored
     }
 
 
-@lru_cache(maxsize=1)  # points that share networks follow one another
+@lru_cache(maxsize=1)  # points that share networks are run one after the other
 def load_run(networks: Parcel) -> Run:
     """Load trained networks, on a worker."""
     with make_scratch_folder() as folder:
@@ -130,7 +127,7 @@ def load_run(networks: Parcel) -> Run:
         return Run.load(folder)
 
 
-@lru_cache(maxsize=3)  # every word, last word, drawn pairs
+@lru_cache(maxsize=3)  # one for each kind of rows
 def collect_layers(networks: Parcel, rows: str) -> list[LayerRows]:
     """Collect the rows of every network, on a worker."""
     run = load_run(networks)
@@ -154,10 +151,12 @@ def list_roles(table: pd.DataFrame) -> list[str]:
 
 
 def make_curve_table(table: pd.DataFrame, role: str) -> pd.DataFrame:
-    """Select effect, interval and varying choices, as `draw_specification_curve` takes them."""
-    varied = [name for name in CHOICES if table[name].nunique() > 1]
-    shown = {name: table[f"{name}_{role}"] for name in ("effect", "low", "high")}
-    return pd.DataFrame({**shown, **{name.replace("_", " "): table[name] for name in varied}})
+    """Make the input of `draw_specification_curve`: effect, interval and varying choices."""
+    columns = {name: table[f"{name}_{role}"] for name in ("effect", "low", "high")}
+    columns |= {
+        name.replace("_", " "): table[name] for name in CHOICES if table[name].nunique() > 1
+    }
+    return pd.DataFrame(columns)
 
 
 def compute_effect_shares(table: pd.DataFrame) -> pd.DataFrame:
@@ -173,7 +172,7 @@ def compute_effect_shares(table: pd.DataFrame) -> pd.DataFrame:
     DataFrame
         As `equivocal.study.statistics.compute_variance_shares` returns it, for every role.
     """
-    units = {"training": TRAINING, "posterior": (*TRAINING, *SETTINGS)}  # what rows share
+    units = {"training": TRAINING, "posterior": (*TRAINING, *SETTINGS)}  # choices that they share
     numbered = table.assign(
         **{unit: table.groupby(list(own), sort=False).ngroup() for unit, own in units.items()}
     )
@@ -208,7 +207,7 @@ def tabulate_effects(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def make_study_task(settings: StudySettings) -> tuple[str, Task]:
-    """Make the task of one point of a sweep, which needs no file of this machine.
+    """Make the task of one point of a sweep, which a worker can run without files of this machine.
 
     Parameters
     ----------
@@ -220,12 +219,12 @@ def make_study_task(settings: StudySettings) -> tuple[str, Task]:
     str
         A hash of all that the result depends on.
     Task
-        The call.
+        The study's run on trained networks.
     """
     source, world = settings.stimuli_path, World.load(settings.world_source)
     check_questions(world, load_stimuli(source, world), settings)
     training = settings.training_settings
-    # the world comes with the networks
+    # the world is sent with the networks
     changes = {"world": "world.toml", "stimuli.file": GIVEN, "training": asdict(training)}
     there = settings.change(changes).model_copy(update={"folder": "", "given": ()})
     stimuli = source.read_text(encoding="utf-8-sig")
@@ -235,7 +234,7 @@ def make_study_task(settings: StudySettings) -> tuple[str, Task]:
 
 
 def _check_before_training(settings: StudySettings) -> None:
-    """Refuse, on a worker, what could not be sampled once the networks are trained."""
+    """Check on a worker, before networks are trained, that posteriors can be sampled there."""
     check_samplers(settings)
     check_nuts(settings)
 
@@ -246,8 +245,8 @@ def _run_study(networks: Parcel, settings: StudySettings, stimuli: str) -> dict[
         networks.unpack(folder)
         (folder / GIVEN).write_text(stimuli, encoding="utf-8")
         study = prepare(settings.model_copy(update={"folder": str(folder)}), folder)
-        study.infer(lambda *_: None)  # a point is one step of the sweep
-        study.probe(lambda *_: None)
+        for stage in (study.infer, study.probe):
+            stage(lambda *_: None)  # the sweep's progress counts points, not their stages
         study.analyse()
         tables = {
             path.stem: path.read_text(encoding="utf-8")
@@ -258,7 +257,7 @@ def _run_study(networks: Parcel, settings: StudySettings, stimuli: str) -> dict[
 
 
 def _is_study(content: Any) -> bool:
-    """Return whether something is what `_run_study` returns."""
+    """Return whether a value has the form of a result of `_run_study`."""
     try:
         tables = [_read_cells(text) for text in content["tables"].values()]
         return list(_read_cells(content["claims"])) == COLUMNS and len(tables) > 0
@@ -267,14 +266,14 @@ def _is_study(content: Any) -> bool:
 
 
 def _read_cells(text: str) -> pd.DataFrame:
-    """Read a table, with every cell as the text that it is."""
+    """Read a CSV table, with every cell as text."""
     return pd.read_csv(io.StringIO(text), dtype=str, keep_default_na=False)
 
 
 def join_tables(parts: Iterable[tuple[dict[str, Any], str]]) -> str:
-    """Join tables, given as text, with the settings of each in front of its rows.
+    """Join CSV tables, given as text with the varied settings, which go in front of every row.
 
-    A table without rows, as the claims of a study that is not the paper's, gives one for its point.
+    A table without rows (the claims of a study that is not the paper's) gives one row of settings.
     """
     joined = []
     for varied, text in parts:

@@ -1,10 +1,9 @@
 """Starting a study, or opening it again; settings that would fail only hours later are refused.
 
-A new check belongs here, and is called by `prepare` and, for a sweep, in `multiverse`.
+A new check is a function here, which `prepare` and, for a sweep, `multiverse` must call.
 """
 
 import warnings
-from collections.abc import Iterable, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -33,7 +32,7 @@ def check_samplers(settings: StudySettings) -> None:
 
 
 def check_nuts(settings: StudySettings) -> None:
-    """Refuse a study that wants NUTS where it is not installed, not only after hours of work."""
+    """Refuse a study that runs NUTS where NumPyro is not installed."""
     if settings.nuts.networks and find_spec("numpyro") is None:
         raise UserError(
             "the study compares its posteriors with NUTS, which needs NumPyro: pip install "
@@ -44,14 +43,12 @@ def check_nuts(settings: StudySettings) -> None:
 def check_questions(world: World, stimuli: Items, settings: StudySettings) -> None:
     """Refuse unknown probes, units and items, and roles that are tracked but not asked about."""
     asked = settings.stimuli
-    named: tuple[tuple[str, Iterable[str], str, Sequence[str]], ...] = (
-        ("probes", asked.probes, "role", world.roles),
-        ("non_relevant", asked.non_relevant, "unit", world.units),
-        ("shown", [asked.shown] if asked.shown else [], "item", stimuli.items),
-    )
-    for setting, names, kind, known in named:
-        for name in names:
-            check_known(name, known, kind, f"stimuli.{setting}: ")
+    for role in asked.probes:
+        check_known(role, world.roles, "role", "stimuli.probes: ")
+    for unit in asked.non_relevant:
+        check_known(unit, world.units, "unit", "stimuli.non_relevant: ")
+    if asked.shown:
+        check_known(asked.shown, stimuli.items, "item", "stimuli.shown: ")
     tracked = dict.fromkeys(role for row in stimuli.rows.values() for role in row.tracked)
     if missing := [role for role in tracked if role not in asked.probes]:
         raise UserError(
@@ -68,7 +65,7 @@ def prepare(settings: StudySettings, folder: Path) -> Study:
     settings : StudySettings
         What the study is run with.
     folder : Path
-        Where it will be; made if need be, and held by the caller.
+        Its folder, which is created if it does not exist; the caller holds its lock.
 
     Returns
     -------
@@ -78,8 +75,8 @@ def prepare(settings: StudySettings, folder: Path) -> Study:
     Raises
     ------
     UserError
-        Where settings, world and stimuli do not fit, NUTS is wanted and not installed, or the
-        folder holds networks with other settings; nothing has been written then.
+        Where settings, world and stimuli do not fit together, NumPyro is needed and not installed,
+        or the folder holds networks with other settings; nothing has been written then.
     """
     ensure_writable(folder)
     source, world = settings.stimuli_path, World.load(settings.world_source)
@@ -87,7 +84,7 @@ def prepare(settings: StudySettings, folder: Path) -> Study:
     check_samplers(settings)
     if not (folder / "nuts.nc").exists():
         check_nuts(settings)
-    with warnings.catch_warnings():  # of damaged networks; training warns of them
+    with warnings.catch_warnings():  # about damaged networks, which training repeats
         warnings.simplefilter("ignore")
         Run.find(folder, world, settings.training_settings)  # refuses before anything is written
     text = read_text(source, MAX_BYTES)

@@ -1,17 +1,17 @@
-"""What a specification of a design measures, and which of the paper's facts it meets.
+"""The measurements of a design's specifications, and which of the paper's facts they meet.
 
-A record holds the cells behind the paper's tables and figures: for every reading (items and word),
-every condition and every measure (`equivocal.study.tables`), an array of networks × items for the
+A record contains the cells behind the paper's tables and figures: for every reading (items and
+word), condition and measure (`equivocal.study.tables`), an array of networks × items for the
 trained network and for the Bayesian model at three priors, 0.01, 1 and 5 times the prior variance
 of the specification (appendix D; 1 is that of the main analysis). Facts are judged from records, so
-a new fact needs no new posterior unless it asks for a measure that is not here.
+a new fact needs no new posterior unless it asks for a measure that records lack.
 
 The facts that the paper prints about its results, their sources and tolerances are data:
-`record/facts.toml`, which also says what each rule means. A new fact of a known rule is an entry
-there; a new rule is a function and a line of `RULES`. A fact is 1 (met), 0 (not met), or NaN where
-the reading cannot decide it: too few networks for a test, differences that do not vary, or a
-measure that was not taken. `tabulate_matches` makes a row for each specification and reading; which
-facts can be had together, and which specification is nearest, is computed from that table.
+`record/facts.toml`, which also explains each rule. A new fact of a known rule is an entry there; a
+new rule is a function and a line of `RULES`. A fact is 1 (met), 0 (not met), or NaN where the
+reading cannot decide it: too few networks for a test, differences that do not vary, or a measure
+that was not taken. `tabulate_matches` makes a row for each specification and reading, from which
+the other tables are computed: which facts can be met together, and which specification is nearest.
 """
 
 from collections.abc import Callable, Mapping
@@ -37,20 +37,21 @@ from equivocal.study.tasks import Parcel, Task
 from equivocal.world import World
 from equivocal.world.items import Items, choose_items, load_stimuli
 
-PRIORS = (0.01, 1.0, 5.0)  # appendix D, times the specification's prior variance
+PRIORS = (0.01, 1.0, 5.0)  # factors of the specification's prior variance, from appendix D
 SCORES = ("unit_accuracy", "exact_match")
-PLACE = ("items", "word", "condition", "measure")  # of an array of cells
-DIGITS = 9  # of a float32
+PLACE = ("items", "word", "condition", "measure")  # keys of an array of cells
+DIGITS = 9  # as many as a float32 needs
 Fact = dict[str, Any]
+ESTIMATES = ("mle", *map(str, PRIORS))
 MAIN = "1.0"  # factor of the prior variance in the main analysis
-CERTAIN = 1e-12  # activations are not taken to be nearer to 0 or 1 than this
+CERTAIN = 1e-12  # activations are clipped to this distance from 0 and 1
 
 
 def make_reading_tasks(design: Design, points: list[Specification]) -> dict[str, Task]:
-    """Make a task for each specification, by a key of all that its record depends on."""
+    """Make a task for each specification, by a hash of all that its record depends on."""
     study = design.study
     world, source = World.load(study.world_source), study.stimuli_path
-    asked = _list_asked(load_stimuli(source, world), world, design)
+    asked = _list_questions(load_stimuli(source, world), world, design)
     number = len(asked.groupby(list(PLACE)))
     tasks = {}
     for one in points:
@@ -66,7 +67,7 @@ def make_reading_tasks(design: Design, points: list[Specification]) -> dict[str,
 
 
 def make_training_tasks(design: Design) -> dict[str, Task]:
-    """Make a task for each training of a design, which does no more than score its networks."""
+    """Make a task for each training of a design, which only scores its networks."""
     world, tasks = World.load(design.study.world_source), {}
     for one in design.points:
         training = make_point(design.study, one).settings.training_settings
@@ -75,8 +76,8 @@ def make_training_tasks(design: Design) -> dict[str, Task]:
     return tasks
 
 
-def _list_asked(own: Items, world: World, design: Design) -> pd.DataFrame:
-    """List every measure of every sentence: `place`, item, probe, units and the words so far."""
+def _list_questions(own: Items, world: World, design: Design) -> pd.DataFrame:
+    """List every measure of every sentence: `PLACE`, item, probe, units and the words so far."""
     others, rows = list_non_relevant(own, design.study), []
     for items, word in design.readings:
         there = choose_items(own, world, items, word)
@@ -106,7 +107,7 @@ def _measure_cells(networks: Parcel, point: Point, asked: pd.DataFrame) -> dict[
     names = list(dict.fromkeys(unit for units in asked["units"] for unit in units))
     watched = [run.world.units.index(unit) for unit in names]
     sets = [[names.index(unit) for unit in units] for units in asked["units"]]
-    answers: dict[str, list[np.ndarray]] = {name: [] for name in ("mle", *map(str, PRIORS))}
+    answers: dict[str, list[np.ndarray]] = {name: [] for name in ESTIMATES}
     main = []  # posteriors of the main analysis
     for index, rows in enumerate(collect_layers(networks, inference.rows)):
         psi, first = _collect_distinct(run.networks[index], asked)
@@ -131,7 +132,7 @@ def _measure_cells(networks: Parcel, point: Point, asked: pd.DataFrame) -> dict[
 
 
 def _collect_distinct(network: Any, asked: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
-    """Collect ψ of each distinct question, and the question of each row."""
+    """Collect ψ of each distinct question, and the index of each row's question."""
     texts = asked["heard"].map(str) + "\n" + asked["probe"]
     number, _ = pd.factorize(texts)
     return collect_features(network, asked[~texts.duplicated()]), number
@@ -150,10 +151,10 @@ def _arrange(asked: pd.DataFrame, answers: dict[str, np.ndarray]) -> list[dict[s
 
 
 def _is_record(networks: int, number: int, record: Any) -> bool:
-    """Return whether something is what `_measure_cells` returns."""
+    """Return whether a value has the form of a result of `_measure_cells`."""
     try:
         cells = record["cells"]
-        arrays = [np.asarray(cell[name], float) for cell in cells for name in ("mle", "1.0")]
+        arrays = [np.asarray(cell[name], float) for cell in cells for name in ("mle", MAIN)]
         keys = {"scores", *STATE, "cells"}
         shapes = all(one.ndim == 2 and len(one) == networks for one in arrays)
         return record.keys() == keys and len(cells) == number and shapes
@@ -163,12 +164,12 @@ def _is_record(networks: int, number: int, record: Any) -> bool:
 
 @dataclass(frozen=True)
 class Reading:
-    """One way to read a record: cells at one word of some items.
+    """The part of a record that belongs to one choice of items and critical word.
 
     Attributes
     ----------
     scores : dict of str to list
-        Accuracies of the networks.
+        Accuracies of the networks, by name.
     cells : dict
         Activations (networks, items) by condition, measure and estimate: "mle", or the factor of
         the prior variance.
@@ -187,7 +188,7 @@ def list_readings(record: dict[str, Any]) -> dict[tuple[str, str], Reading]:
     found: dict[tuple[str, str], Reading] = {}
     for cell in record["cells"]:
         reading = found.setdefault((cell["items"], cell["word"]), Reading(record["scores"], {}))
-        for name in ("mle", *map(str, PRIORS)):
+        for name in ESTIMATES:
             place = (cell["condition"], cell["measure"], name)
             reading.cells[place] = np.asarray(cell[name], float)
     return found
@@ -195,12 +196,12 @@ def list_readings(record: dict[str, Any]) -> dict[tuple[str, str], Reading]:
 
 @cache
 def load_facts() -> tuple[Fact, ...]:
-    """Load the facts in the order of the paper: id, kind, text, where and what the rule needs."""
+    """Load the facts in the order of the paper: id, kind, text, where, rule and its parameters."""
     return tuple(read_record("facts")["facts"])
 
 
 def judge_facts(reading: Reading) -> dict[str, float]:
-    """Judge every fact: 1 where it is met, 0 where not, NaN where that cannot be said."""
+    """Judge every fact: 1 where it is met, 0 where not, NaN where the reading cannot decide."""
     return {fact["id"]: RULES[fact["rule"]](fact, reading) for fact in load_facts()}
 
 
@@ -212,12 +213,13 @@ def _get(reading: Reading, fact: Fact, measure: str, estimate: str) -> np.ndarra
 
 
 def _get_change(reading: Reading, fact: Fact, measure: str, prior: str) -> np.ndarray:
+    """Get Bayesian − trained activations (networks, items) at a prior."""
     bayes, trained = (_get(reading, fact, measure, name) for name in (prior, "mle"))
     return np.asarray(bayes - trained)
 
 
 def _decide(value: float, above: float = -np.inf, below: float = np.inf) -> float:
-    """Return whether a number lies between two others; NaN where it is NaN."""
+    """Return 1 if a number lies between two limits, 0 if not, and NaN for NaN."""
     return value if np.isnan(value) else float(above < value < below)
 
 
@@ -228,20 +230,24 @@ def _judge_score(fact: Fact, reading: Reading) -> float:
 
 
 def _judge_level(fact: Fact, reading: Reading) -> float:
+    """Judge whether a mean activation lies between limits."""
     value = float(_get(reading, fact, fact["measure"], fact["estimate"]).mean())
     return _decide(value, fact.get("above", -np.inf), fact.get("below", np.inf))
 
 
 def _judge_order(fact: Fact, reading: Reading) -> float:
+    """Judge whether the mean activations of measures decrease in the order given."""
     means = [_get(reading, fact, name, fact["estimate"]).mean() for name in fact["measures"]]
     return _decide(float(np.diff(means).max()), below=0.0)
 
 
 def _judge_zero(fact: Fact, reading: Reading) -> float:
+    """Judge a test of activations against zero."""
     return _judge_test(fact, _get(reading, fact, fact["measure"], fact["estimate"]))
 
 
 def _judge_paired(fact: Fact, reading: Reading) -> float:
+    """Judge a paired test of Bayesian against trained activations."""
     return _judge_test(fact, _get_change(reading, fact, fact["measure"], fact["prior"]))
 
 
@@ -257,6 +263,7 @@ def _judge_test(fact: Fact, cells: np.ndarray) -> float:
 
 
 def _judge_nearer(fact: Fact, reading: Reading) -> float:
+    """Judge whether the first of two priors changes activations less than the second."""
     small, large = (
         abs(float(_get_change(reading, fact, fact["measure"], prior).mean()))
         for prior in fact["priors"]
@@ -285,18 +292,17 @@ def tabulate_matches(
     Parameters
     ----------
     design : Design
-        Which says what the paper prints about choices.
+        The design, with the choices that the paper prints.
     points, records, rounds : mapping
-        Specification, record and round of the design (0: before refinement), by key.
+        Specification, record and round of refinement (0: before refinement), by key.
 
     Returns
     -------
     DataFrame
-        `key`, `round`, `training` (a number), `as_printed`, `free` (of the design before it is
-        refined, with a posterior that was drawn freely), the choices, a column for each fact (1, 0
-        or NaN), `met`, `claims_met`, `numbers_met`, `undecided`, `effect_agent`, `effect_patient`,
-        the same as differences of logits (`logit_agent`, `logit_patient`), and the state of the
-        sampler.
+        `key`, `round`, `training` (a number), `as_printed`, `free` (whether the point is in the
+        design's `free`), the choices, a column for each fact (1, 0 or NaN), `met`, `claims_met`,
+        `numbers_met`, `undecided`, `effect_agent`, `effect_patient`, the same as differences of
+        logits (`logit_agent`, `logit_patient`), and the state of the sampler.
     """
     trainings: dict[tuple[Any, ...], int] = {}
     rows = []
@@ -304,19 +310,18 @@ def tabulate_matches(
         choices = points[key].model_dump()
         training = tuple(choices[name] for name in TRAINING)
         number = trainings.setdefault(training, len(trainings))
+        state = {name: record[name] for name in STATE}
         for (items, word), reading in list_readings(record).items():
             own = choices | {"items": items, "critical_word": word}
             row = {"key": key, "round": rounds[key], "training": number}
             row |= {"as_printed": design.is_as_printed(own), "free": points[key] in design.free}
-            row |= own
             facts = judge_facts(reading)
-            state = {name: record[name] for name in STATE}
-            rows.append(row | facts | _count(facts) | _measure_effects(reading) | state)
+            rows.append(row | own | facts | _count_met(facts) | _measure_effects(reading) | state)
     return pd.DataFrame(rows)
 
 
-def _count(facts: dict[str, float]) -> dict[str, int]:
-    """Count the facts that are met, by kind."""
+def _count_met(facts: dict[str, float]) -> dict[str, int]:
+    """Count the facts that are met, in all and by kind, and those that are undecided."""
     kinds = {fact["id"]: fact["kind"] for fact in load_facts()}
     met = [kinds[name] for name, value in facts.items() if value == 1]
     return {
@@ -328,13 +333,13 @@ def _count(facts: dict[str, float]) -> dict[str, int]:
 
 
 def _measure_effects(reading: Reading) -> dict[str, float]:
-    """Measure Bayesian − trained of the indicated words of reversals: activations and logits."""
+    """Measure Bayesian − trained of the indicated words of reversals, as activations and logits."""
     effects = {}
     for role in ("agent", "patient"):
-        bayes, mle = (reading.get("reversal", f"indicated {role}", name) for name in ("1.0", "mle"))
-        effects[f"effect_{role}"] = float((bayes - mle).mean())
-        apart = [logit(np.clip(each, CERTAIN, 1 - CERTAIN)) for each in (bayes, mle)]
-        effects[f"logit_{role}"] = float((apart[0] - apart[1]).mean())
+        cells = [reading.get("reversal", f"indicated {role}", name) for name in (MAIN, "mle")]
+        logits = [logit(np.clip(each, CERTAIN, 1 - CERTAIN)) for each in cells]
+        for name, (bayes, mle) in (("effect", cells), ("logit", logits)):
+            effects[f"{name}_{role}"] = float((bayes - mle).mean())
     return effects
 
 
@@ -351,15 +356,14 @@ def find_nearest(matches: pd.DataFrame) -> pd.Series:
 
 def tabulate_facts(matches: pd.DataFrame) -> pd.DataFrame:
     """Tabulate each fact: where it is printed, and how many specifications meet it."""
-    nearest, rows = find_nearest(matches), []
-    for fact in load_facts():
-        values = matches[fact["id"]].to_numpy(float)
-        row = {name: fact[name] for name in ("id", "kind", "text", "where")}
-        row["met_by"] = np.count_nonzero(values == 1)
-        row["as_printed"] = np.count_nonzero(values[matches["as_printed"]] == 1)
-        row["undecided"] = np.count_nonzero(np.isnan(values))
-        rows.append(row | {"nearest": nearest[fact["id"]]})
-    return pd.DataFrame(rows)
+    table = pd.DataFrame(load_facts())[["id", "kind", "text", "where"]]
+    values = matches[table["id"]]
+    return table.assign(
+        met_by=(values == 1).sum().to_numpy(),
+        as_printed=(values[matches["as_printed"]] == 1).sum().to_numpy(),
+        undecided=values.isna().sum().to_numpy(),
+        nearest=find_nearest(matches)[table["id"]].to_numpy(float),
+    )
 
 
 def tabulate_together(matches: pd.DataFrame) -> pd.DataFrame:

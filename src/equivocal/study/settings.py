@@ -1,9 +1,9 @@
 """The settings of a study: every number in one TOML file, none in code.
 
-A preset is such a file inside the package (`presets/paper.toml`); a user's own has the same tables;
-a preset may name another one as its `base`, whose tables it has unless it gives its own. A change
-by dotted name, `inference.samplers.paper.num_particles = 100`, replaces a single value. To add a
-setting, add a field here and, with its reason, a line in the preset.
+A preset is such a file inside the package (`presets/paper.toml`); a user's own file has the same
+tables. A preset may name another one as its `base`, whose tables it takes over unless it gives its
+own. A change by dotted name, `inference.samplers.paper.num_particles = 100`, replaces a single
+value. To add a setting, add a field here and, with its reason, a line in the preset.
 """
 
 import tomllib
@@ -36,7 +36,7 @@ class InferenceSettings(SettingsTable):
     prior_variances: tuple[Positive, ...] = (0.01, 1.0, 5.0)
     central_prior: Positive = 1.0
     rows: RowsOfPosterior = "every word"
-    units: Literal["all", "tracked"] = "all"  # tracked: with those that should stay off
+    units: Literal["all", "tracked"] = "all"  # tracked: and the units that should stay off
     seed: int = Field(default=0, ge=0)
     samplers: dict[str, SamplerSettings]
 
@@ -54,7 +54,7 @@ class InferenceSettings(SettingsTable):
 
 
 class PathSettings(SettingsTable):
-    """How far the ensemble is followed along τ, beyond the steps of the paper, and for how many."""
+    """How many steps the ensemble is followed along τ, and in how many networks."""
 
     num_steps: Count = 120
     networks: Count = 2
@@ -63,16 +63,16 @@ class PathSettings(SettingsTable):
 class ExactSettings(SettingsTable):
     """How the exact posterior of the tracked units is sampled, by Hamiltonian Monte Carlo."""
 
-    networks: int = Field(default=1_000, ge=0)  # at most so many; 0: leave it out
-    units: Count = 99  # at most so many of the tracked units
+    networks: int = Field(default=1_000, ge=0)  # the most to sample; 0: leave it out
+    units: Count = 99  # the most tracked units to sample
     num_particles: int = Field(default=1_000, ge=2)
 
 
 class NutsSettings(SettingsTable):
-    """How NUTS samples the same posterior of one network, as an independent check and for time."""
+    """How NUTS samples the same posterior of one network, to check draws and to compare times."""
 
     networks: int = Field(default=1, ge=0)  # 0: leave it out
-    units: Count = 99  # at most so many of the tracked units
+    units: Count = 99  # the most tracked units to sample
     draws: Count = 1_000
     warmup: Count = 500
     chains: Count = 4
@@ -84,12 +84,12 @@ class StimuliSettings(SettingsTable):
     file: str
     shown: str | None = None  # the item that is drawn word by word; by default the first
     probes: tuple[str, ...] = ("agent", "patient")
-    # units that should stay off; by default other items' fillers
+    # units that should stay off; by default the fillers of other items
     non_relevant: tuple[str, ...] = ()
 
 
 class StudySettings(SettingsTable):
-    """Everything that a study is run with.
+    """All settings of a study.
 
     Attributes
     ----------
@@ -121,7 +121,7 @@ class StudySettings(SettingsTable):
 
     @property
     def stimuli_path(self) -> Path:
-        """The stimulus file: beside the study's file, or wherever the caller said."""
+        """The stimulus file: beside the study's file, or where the caller's path leads."""
         return self._locate("stimuli.file", self.stimuli.file)
 
     @property
@@ -135,6 +135,7 @@ class StudySettings(SettingsTable):
         return Path(f"{beside}{values}")
 
     def _locate(self, setting: str, name: str) -> Path:
+        """Return the path of a file, which only the caller may place outside the study's folder."""
         if any(f"{setting}.".startswith(f"{given}.") for given in self.given):
             return Path(self.folder) / name
         # an installed package may be a tree of links
@@ -192,7 +193,7 @@ class StudySettings(SettingsTable):
 
 
 def read_record(name: str) -> dict[str, Any]:
-    """Read record/NAME.toml: what the paper prints, what files hold, the words for findings."""
+    """Read record/NAME.toml: printed numbers, layouts of files, or the wording of results."""
     return read_toml(str(_RECORD / f"{name}.toml"))
 
 
@@ -206,17 +207,18 @@ def find_named_file(name_or_path: str | Path, folder: Traversable, kind: str) ->
     folder : Traversable
         The folder of the package.
     kind : str
-        What such files are called in the message: "preset", "grid", …
+        What an error message calls such a file: "preset", "grid", …
 
     Raises
     ------
     UserError
-        Where there is no file of this name; the nearest name is given.
+        Where there is no file of this name; the nearest name is proposed.
     """
-    name, files = str(name_or_path), (entry.name for entry in folder.iterdir())
+    name = str(name_or_path)
     if Path(name).suffix == ".toml":
         return Path(name)
-    known = sorted(file.removesuffix(".toml") for file in files if file.endswith(".toml"))
+    files = sorted(entry.name for entry in folder.iterdir())
+    known = [file.removesuffix(".toml") for file in files if file.endswith(".toml")]
     check_known(name, known, kind, advice=", and a file of your own ends in .toml")
     return Path(str(folder / f"{name}.toml"))
 
@@ -250,7 +252,7 @@ def load_study(
     Raises
     ------
     UserError
-        Where the file cannot be read or a setting is unknown or wrong; the nearest name is given.
+        Where the file cannot be read, or a setting is unknown or wrong; the message names it.
     """
     path = find_named_file(name_or_path, _PRESETS, "preset")
     content = read_toml(path)
@@ -271,7 +273,7 @@ def load_study(
     try:
         ours["quick_run"] = quick or bool(content.pop("quick_run", False))
         study = StudySettings(**content, **ours)
-        TrainingSettings.from_dict(study.training)  # or a mistake would show up later
+        TrainingSettings.from_dict(study.training)  # refuse mistakes now, not when it is used
     except ValidationError as error:
         place, why = locate_mistake(error), explain_validation(error, StudySettings, "setting")
         given = any(place == name or place.startswith(f"{name}.") for name in changes)
@@ -297,6 +299,7 @@ def parse_changes(pairs: list[str]) -> dict[str, Any]:
 
 
 def _replace(content: dict[str, Any], key: str, value: Any) -> None:
+    """Set a value by its dotted name in nested tables, which are added where they are missing."""
     *tables, name = key.split(".")
     for table in tables:
         content = content.setdefault(table, {})
@@ -306,7 +309,7 @@ def _replace(content: dict[str, Any], key: str, value: Any) -> None:
 
 
 def write_example(path: Path) -> Path:
-    """Write a commented study to start from, and its stimulus file beside it.
+    """Write a commented example study, with its stimulus file beside it.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""A study in its folder: what each stage reads and writes, and what its result depends on.
+"""A study in its folder: the files that each stage reads and writes.
 
     prepare  settings.toml, stimuli.csv the study's own copies, so that a folder can stand alone
     train    run.toml, networks/        (`equivocal.gestalt`)
@@ -8,10 +8,11 @@
     analyse  tables/, claims.csv
     report   figures/, report.html      (`equivocal.report`)
 
-The keys below say what a result depends on; the store (FOLDER/records) knows what is finished.
+The key of a result is a hash of everything that it depends on; the store (FOLDER/records) records
+the keys of finished results.
 
-If a stage reads something new, add it to the key of that stage (`_hash_…`), or finished results
-will be reused wrongly.
+If a stage reads something new, add it to the key of that stage (`_hash_…`), or outdated results
+will be reused.
 """
 
 import gzip
@@ -41,10 +42,10 @@ from equivocal.study.tables import PRINTED_STUDIES, compute_tables
 from equivocal.world import World
 from equivocal.world.items import Items, load_stimuli
 
-FRONTIER = "frontier/tables/frontier.csv"  # of `map_frontier`, in the folder of a study
+FRONTIER = "frontier/tables/frontier.csv"  # written by `map_frontier` in the folder of a study
 ANALYSED = ("activations.nc", "exact.nc", "nuts.nc", "scores.csv", "settings.toml", FRONTIER)
-NEEDED = ("claims.csv", "tables/means.csv", "tables/paired_models.csv")  # by the report
-PROBED = ("probe", "path", "exact", "nuts")
+NEEDED = ("claims.csv", "tables/means.csv", "tables/paired_models.csv")  # read by the report
+PROBED = ("probe", "path", "exact", "nuts")  # records of the stage `probe`
 
 
 class _Job(NamedTuple):
@@ -60,20 +61,20 @@ class _Job(NamedTuple):
         return f"posteriors/{self.sampler}_{self.variance:g}/{self.network:02d}"
 
     def locate(self, folder: Path) -> Path:
-        """Return the path of its file in the folder of a study."""
+        """Return the path of the posterior's file in the folder of a study."""
         return folder / f"{self.name}.safetensors"
 
 
 @dataclass(eq=False)
 class Study:
-    """Settings and a folder; each stage is a method that does whatever is not finished yet.
+    """Settings and a folder; each stage is a method, which skips work that is finished.
 
     Attributes
     ----------
     settings : StudySettings
-        What the study is run with.
+        The settings of the study.
     folder : Path
-        Where its files are; the caller holds it (`hold_folder`).
+        The folder of its files; the caller holds its lock (`hold_folder`).
     """
 
     settings: StudySettings
@@ -81,7 +82,7 @@ class Study:
 
     @cached_property
     def store(self) -> Store:
-        """What is finished in the folder."""
+        """The records of finished results in the folder."""
         return Store(self.folder)
 
     @cached_property
@@ -116,7 +117,7 @@ class Study:
 
     @cached_property
     def sampled_units(self) -> tuple[str, ...]:
-        """The units that posteriors are of, in their order."""
+        """The units whose posteriors are sampled, in their order."""
         return activations.list_sampled_units(self.run.world, self.stimuli, self.settings)
 
     @cached_property
@@ -130,7 +131,7 @@ class Study:
         """Hashes of each network, the world and the corpus."""
         training = self.run.settings
         corpus = [training.seed, training.sentences, training.held_out]
-        # by number: in the order of names, 100 would come before 11
+        # by number, since in alphabetical order 100 comes before 11
         files = (locate_network(self.folder, index) for index in range(training.networks))
         return [
             hash_content(hash_files(file), self.run.world.fingerprint, corpus) for file in files
@@ -148,7 +149,7 @@ class Study:
         Parameters
         ----------
         on_step : callable
-            Is given how many posteriors are done, how many there are, and which one is next.
+            Called with the number of posteriors done, their total, and a description of the next.
         """
         jobs, collect = self._jobs, lru_cache(maxsize=1)(self._collect_rows)
         for done, job in enumerate(jobs):
@@ -158,11 +159,13 @@ class Study:
         on_step(len(jobs), len(jobs), "all posteriors are ready")
 
     def _collect_rows(self, index: int) -> LayerRows:
+        """Collect the rows of the sampled units of one network."""
         units = self.run.world.units
         layer = collect_last_layer(self.run, self.run.networks[index], self.settings.inference.rows)
         return layer.select([units.index(unit) for unit in self.sampled_units])
 
     def _sample(self, job: _Job, collect: Callable[[int], LayerRows]) -> list[Path]:
+        """Sample and save one posterior; `collect` returns the rows of a network."""
         inference, path = self.settings.inference, job.locate(self.folder)
         sampler, seed = inference.samplers[job.sampler], inference.get_seed(job.network)
         infer_posterior(collect(job.network), sampler, job.variance, seed).save(path)
@@ -174,28 +177,29 @@ class Study:
         Returns
         -------
         dict
-            By sampler and prior variance: a function that loads that of a network, by its number.
+            By sampler and prior variance: a function that loads the posterior of a network, given
+            by its number.
         """
         damaged = {*self.store.find_damaged(*(job.name for job in self._jobs))}
-        ready: dict[tuple[str, float], list[bool]] = {}
+        ready = {(job.sampler, job.variance): True for job in self._jobs}
         for job in self._jobs:
             path = job.locate(self.folder)
-            whole = path.exists() and path not in damaged
-            ready.setdefault((job.sampler, job.variance), []).append(whole)
-        return {how: partial(self._load, *how) for how, each in ready.items() if all(each)}
+            ready[job.sampler, job.variance] &= path.exists() and path not in damaged
+        return {how: partial(self._load, *how) for how, whole in ready.items() if whole}
 
     def _load(self, sampler: str, variance: float, network: int) -> Posterior:
         return Posterior.load(_Job(sampler, variance, network).locate(self.folder))
 
     def probe(self, on_step: Advance) -> None:
-        """Compute activations for the stimuli and, if wanted, their path and exact counterparts.
+        """Compute activations for the stimuli, their path along τ and their exact counterparts.
 
-        The path follows the effect along τ; the counterparts come from exact samplers.
+        The path, and the counterparts by HMC and NUTS, are left out where the settings ask for no
+        networks of them.
 
         Parameters
         ----------
         on_step : callable
-            Is given how many parts are done, how many there are, and which one is next.
+            Called with the number of parts done, their total, and the name of the next.
 
         Raises
         ------
@@ -206,10 +210,11 @@ class Study:
         self._check(posteriors, (job.name for job in self._jobs), "infer")
         settings, key = self.settings, self._hash_questions()
         asked, inference = (self.run, self.stimuli, settings), settings.inference.model_dump()
-        makers: dict[str, Callable[[], xr.Dataset]] = {
-            "path": lambda: trace_effect(*asked),
-            "exact": lambda: compare_with_exact(*asked, self.read("activations.nc")),
-            "nuts": lambda: compare_with_nuts(*asked),
+        write, read = self._write, self.read
+        makers: dict[str, Callable[[], list[Path]]] = {
+            "path": lambda: write("path.nc", trace_effect(*asked)),
+            "exact": lambda: write("exact.nc", compare_with_exact(*asked, read("activations.nc"))),
+            "nuts": lambda: write("nuts.nc", compare_with_nuts(*asked)),
         }
         wanted = [name for name in makers if getattr(settings, name).networks]
         on_step(0, len(wanted) + 1, "probe")
@@ -217,7 +222,7 @@ class Study:
         for done, name in enumerate(wanted, 1):
             on_step(done, len(wanted) + 1, name)
             own = hash_content(key, name, getattr(settings, name).model_dump(), inference)
-            self.store.make(name, own, partial(self._write_made, f"{name}.nc", makers[name]))
+            self.store.make(name, own, makers[name])
         on_step(len(wanted) + 1, len(wanted) + 1, "answered")
 
     def _hash_questions(self) -> str:
@@ -229,10 +234,7 @@ class Study:
 
     def _write_activations(self) -> list[Path]:
         dataset = activations.compute_activations(
-            self.run.networks,
-            self._load,
-            self.stimuli,
-            self.settings,
+            self.run.networks, self._load, self.stimuli, self.settings
         )
         written = self._write("activations.nc", dataset)
         table = activations.flatten_activations(dataset)
@@ -242,15 +244,12 @@ class Study:
         with write_atomically(flat) as temporary:
             temporary.write_bytes(gzip.compress(text.encode(), compresslevel=3, mtime=0))
         write_text_atomically(columns, dictionary.to_csv(index=False))
-        return [written, flat, columns]
+        return [*written, flat, columns]
 
-    def _write(self, name: str, dataset: xr.Dataset) -> Path:
+    def _write(self, name: str, dataset: xr.Dataset) -> list[Path]:
         with write_atomically(self.folder / name) as temporary:
             dataset.to_netcdf(temporary, engine="scipy")
-        return self.folder / name
-
-    def _write_made(self, name: str, make: Callable[[], xr.Dataset]) -> list[Path]:
-        return [self._write(name, make())]
+        return [self.folder / name]
 
     def read(self, name: str) -> xr.Dataset:
         """Read a dataset that `probe` wrote.
@@ -297,8 +296,7 @@ class Study:
             raise UserError(
                 f"{join_names(map(str, missing), most=3)} is missing; {way_out} writes it."
             )
-        damaged = [path for path in self.store.find_damaged(*stages) if path in needed]
-        if damaged:
+        if damaged := [path for path in self.store.find_damaged(*stages) if path in needed]:
             names = join_names(map(str, damaged))
             raise UserError(f"{names}: checksum mismatch; {way_out} makes it again.")
 
@@ -359,7 +357,7 @@ class Study:
         return [self.folder / name for name in written]
 
     def collect_evidence(self) -> dict[str, Any]:
-        """Collect what claims rest on apart from the activations.
+        """Collect the evidence for claims that the activations do not contain.
 
         Returns
         -------
@@ -375,7 +373,7 @@ class Study:
         if self.settings.exact.networks:
             exact = self.read_comparison()
             evidence["exact"] = {**exact.attrs, "networks": exact.sizes["network"]}
-            for who in ("paper", "converged", "nuts")[: 2 + ("nuts_sd" in exact)]:
+            for who in (name for name in ("paper", "converged", "nuts") if f"{name}_sd" in exact):
                 sd, shift = exact[f"{who}_sd"], abs(exact[f"{who}_mean"] - exact["exact_mean"])
                 ratios = (part / exact["exact_sd"] for part in (sd, shift))
                 evidence["exact"][who] = [part.values[sd.notnull()] for part in ratios]

@@ -1,12 +1,12 @@
-"""Statistics of studies: the paper's tests, sounder ones beside them, and shares of variance.
+"""Statistics of studies: the paper's tests, more robust ones beside them, and shares of variance.
 
-Everything is computed in double precision. Where a test has no answer (fewer than two values, no
-spread, a value missing) it says NaN.
+Everything is computed in double precision. Where a test is undefined (fewer than two values, no
+spread, a missing value) its numbers are NaN.
 
 `compare_with_zero` and `compare_pairs` are the tests that the paper prints, so their formulas must
 not change. The logit, Holm and mixed-model versions are ours.
 
-`compute_variance_shares` says how much of the variance of a result each choice explains:
+`compute_variance_shares` computes how much of the variance of a result each choice explains:
 
     S_c = Var(E[y | c]) / Var(y)
 
@@ -33,12 +33,12 @@ from equivocal.mixed_models import RandomPart, fit_mixed
 
 __all__ = ["LEVEL", "TTest", "compare_pairs", "compare_with_zero", "compute_variance_shares"]
 
-# What single precision can hold: an activation nearer to one than this is one. Near zero it holds
-# far more, and so do we: a floor such as 1e-7 would make most cells of the paper's measures equal.
+# The range of single precision: an activation nearer to one than this is stored as one. Near zero
+# it is far finer, which we keep: a floor such as 1e-7 would make most of the paper's cells equal.
 LOWEST, HIGHEST = float(np.finfo(np.float32).tiny), 1 - 2.0**-24
 LEVEL = 0.95  # of confidence intervals
 NAN = float("nan")
-FEWEST = 5
+FEWEST = 5  # trainings, for intervals from halves of them
 TOGETHER = "training, all choices together"
 
 
@@ -96,7 +96,7 @@ def compare_with_zero(values: ArrayLike, against: float = 0.0) -> TTest:
     n = len(x)
     mean = float(x.mean()) if n else NAN
     sd = float(x.std(ddof=1)) if n > 1 else NAN
-    # differences that are round-off only are no spread
+    # differences as small as round-off do not count as spread
     if not sd > 16 * np.finfo(float).eps * max(abs(mean), abs(against)):
         return TTest(n, mean, sd, df=float(n - 1))
     se = sd / np.sqrt(n)
@@ -137,10 +137,10 @@ def clip_logit(values: ArrayLike) -> np.ndarray:
 
 
 def compare_logit_pairs(first: ArrayLike, second: ArrayLike) -> TTest:
-    """Test as `compare_pairs` does on the logit scale, activations clipped as in `clip_logit`.
+    """Test as `compare_pairs` does, on logits of activations clipped as in `clip_logit`.
 
-    Where activations are near zero a difference of factors is what matters, and there the spread
-    of logits is comparable between conditions.
+    Activations near zero differ by factors, and there the spread of logits is comparable between
+    conditions.
 
     Parameters
     ----------
@@ -157,10 +157,10 @@ def compare_logit_pairs(first: ArrayLike, second: ArrayLike) -> TTest:
 
 
 def correct_holm(p_values: ArrayLike) -> np.ndarray:
-    """Apply Holm's correction to a family of tests; NaN stays NaN and counts for no test.
+    """Apply Holm's correction to a family of tests; NaN stays NaN and is not counted as a test.
 
-    The smallest of m is multiplied by m, the next by m − 1, …, and none may fall below the one
-    before.
+    The smallest of m p-values is multiplied by m, the next by m − 1, …, and none may fall below
+    the one before.
 
     Parameters
     ----------
@@ -193,11 +193,12 @@ def compute_largest_p(n: int) -> float:
 
 
 def fit_mixed_model(table: pd.DataFrame) -> MixedModel:
-    """Fit Bayesian − MLE on the logit scale, networks and items both counted as samples.
+    """Fit Bayesian − MLE on the logit scale, with crossed random effects of networks and items.
 
-    The differences d of clipped logits follow d = β + u_network + v_item + e, by REML; since it is
-    the differences that vary by network and item, an effect carried by few of either is not taken
-    for a general one. The p-value is Wald's, z = β / se, and a little small with few networks.
+    The differences d of clipped logits follow d = β + u_network + v_item + e, fitted by REML; since
+    it is the differences that vary by network and item, an effect of a few networks or items is not
+    taken for a general one. The p-value is Wald's, z = β / se, and a little too small with few
+    networks.
 
     Parameters
     ----------
@@ -207,7 +208,7 @@ def fit_mixed_model(table: pd.DataFrame) -> MixedModel:
     Returns
     -------
     MixedModel
-        β and what belongs to it; NaN and a note where the model cannot be fitted.
+        β with its test and interval; NaN and a note where the model cannot be fitted.
     """
     d = clip_logit(table["mean"]) - clip_logit(table["mle"])
     parts = [RandomPart(name, pd.factorize(table[name])[0]) for name in ("network", "item")]
@@ -254,9 +255,10 @@ def compute_variance_shares(
     choices : sequence of str
         Columns; those with a single value are left out.
     units : sequence of str
-        Columns that number what rows share, the largest first: training, posterior.
+        Columns that number the groups of rows with a common training or posterior, the largest
+        groups first.
     repeats : int
-        Shuffles, and halves.
+        The number of shuffles, and of halves.
     seed : int
         The same seed gives the same numbers.
 
@@ -264,28 +266,25 @@ def compute_variance_shares(
     -------
     DataFrame
         `outcome`, `choice`, `share`, `low` and `high` (95 %), largest first. Shares below zero mean
-        less than chance. With units, a further row has the share of the largest as a whole.
+        less than chance. With units, another row has the share of the largest units as a whole.
     """
     table = table[np.isfinite(table[outcome].astype(float))].reset_index(drop=True)
     nested = [*(pd.factorize(table[name])[0] for name in units), np.arange(len(table))]
     largest = nested[0]
     rng, y = np.random.default_rng(seed), table[outcome].to_numpy(float)
-    coded = {
-        name: pd.factorize(table[name].map(str))[0]
-        for name in choices
-        if table[name].map(str).nunique() > 1
-    }
+    coded = {name: pd.factorize(table[name].map(str))[0] for name in choices}
+    coded = {name: levels for name, levels in coded.items() if levels.max(initial=0) > 0}
     if units and 1 < len(np.unique(largest)) < len(largest):
         coded[TOGETHER] = largest
     blocks = largest if len(np.unique(largest)) >= FEWEST else np.arange(len(table))
     rows = []
     for name, levels in coded.items():
         unit = _find_unit(levels, nested[1:] if name == TOGETHER else nested)
-        share = _estimate(y, levels, unit, rng, repeats)
-        # within a half a few shuffles do: their mean is what matters
+        share = _estimate_share(y, levels, unit, rng, repeats)
+        # a few shuffles per half suffice, since only their mean is used
         halves = np.array(
             [
-                _estimate(y[drawn], levels[drawn], unit[drawn], rng, 5)
+                _estimate_share(y[drawn], levels[drawn], unit[drawn], rng, 5)
                 for drawn in (_draw_half(blocks, rng) for _ in range(repeats))
             ]
         )
@@ -297,26 +296,26 @@ def compute_variance_shares(
 
 
 def _find_unit(levels: np.ndarray, nested: Sequence[np.ndarray]) -> np.ndarray:
-    """Return the largest units whose rows all have the same level; single rows are the last."""
+    """Return the largest units within which the level is constant; the last are single rows."""
     return next(unit for unit in nested if pd.Series(levels).groupby(unit).nunique().max() == 1)
 
 
-def _estimate(
+def _estimate_share(
     y: np.ndarray, levels: np.ndarray, unit: np.ndarray, rng: np.random.Generator, repeats: int
 ) -> float:
-    """Estimate S of one choice, less what chance gives."""
-    found = _explain(y, levels)
+    """Estimate S of one choice, corrected for the share that chance explains."""
+    found = _compute_raw_share(y, levels)
     _, first, place = np.unique(unit, return_inverse=True, return_index=True)
-    own = levels[first]
-    chance = float(np.mean([_explain(y, rng.permutation(own)[place]) for _ in range(repeats)]))
-    return (found - chance) / (1 - chance) if chance < 1 else float("nan")
+    shuffled = (rng.permutation(levels[first])[place] for _ in range(repeats))
+    chance = float(np.mean([_compute_raw_share(y, other) for other in shuffled]))
+    return (found - chance) / (1 - chance) if chance < 1 else NAN
 
 
-def _explain(y: np.ndarray, levels: np.ndarray) -> float:
+def _compute_raw_share(y: np.ndarray, levels: np.ndarray) -> float:
     """Return the share of the variance that lies between levels."""
     total = ((y - y.mean()) ** 2).sum()
     if not total > 0:
-        return float("nan")
+        return NAN
     counts = np.bincount(levels)
     sums = np.bincount(levels, y - y.mean())
     return float((sums[counts > 0] ** 2 / counts[counts > 0]).sum() / total)

@@ -1,11 +1,11 @@
-"""A study in plain words: what was done, what was found, what it depends on; a match likewise.
+"""Summaries in plain words: of a study, and of a match of the paper's results.
 
-Every sentence is filled from the tables of the study (`record/summary.toml` has their wording), so
-none can contradict them. In the report it is the section "In short", below the opening section
-about reversals that have a true answer, where there is one, and above all others. The terminal
-prints it.
+Every sentence is filled from the tables of the study (`record/summary.toml` has the wording), so
+none can contradict them. The terminal prints the summary of a study. In the report it is the
+section "In short", which stands above all others except the opening section about reversals that
+have a true answer.
 
-`answer_in_words` says of a match whether the paper's results come out under any specification.
+`answer_in_words` says whether any specification of a match gives the paper's results.
 """
 
 from collections.abc import Callable, Iterable
@@ -32,9 +32,9 @@ __all__ = [
 ]
 
 Summary = dict[str, list[str]]  # sentences by heading
-FEW = 5  # networks, below which a test over them can show little
+FEW = 5  # with fewer networks, tests over them have little power
 WORDS = read_record("summary")
-MOST = 5  # examples in a sentence
+MOST = 5  # most examples in a sentence
 NOTE = "Settings of the nearest specification that are not the study's:"
 
 
@@ -46,11 +46,11 @@ def summarise_study(
     Parameters
     ----------
     study : Study
-        With trained networks and stimuli.
+        A study with trained networks and stimuli.
     tables : dict of str to DataFrame
-        Those of tables/*.csv by name, and "claims".
+        The tables of tables/*.csv by name, and "claims".
     runs : FullRuns, optional
-        What full runs found; by default what the package ships.
+        Recorded full runs; by default those of the package.
 
     Returns
     -------
@@ -87,7 +87,7 @@ def count_verdicts(claims: pd.DataFrame) -> str:
 
 
 def describe_stop(study: Study) -> str:
-    """Return where the paper's sampler stops, in words."""
+    """Say in words where the paper's sampler stops."""
     steps = study.settings.inference.samplers["paper"].num_steps
     return "where the sampler stops" if steps is None else f"after {steps} steps of the sampler"
 
@@ -114,10 +114,10 @@ def _list_means(means: pd.DataFrame, stop: str) -> Iterable[str]:
 
 
 def _list_changes(paired: pd.DataFrame, estimate: str, when: str) -> str:
-    """Name the measures whose change is clear."""
+    """List the measures that change clearly, with their changes, in one sentence."""
     clear: Any = select_clear_changes(paired, estimate)
     named = [
-        f"{row.condition}, {row.measure} {_format_change(row.mean)} "
+        f"{row.condition}, {row.measure} {_format_signed(row.mean)} "
         f"[{format_number(row.ci_low)}, {format_number(row.ci_high)}]"
         for row in clear.itertuples()
     ]
@@ -126,12 +126,15 @@ def _list_changes(paired: pd.DataFrame, estimate: str, when: str) -> str:
     return str(WORDS["changes"]).format(when=when, alpha=ALPHA, changes=changes)
 
 
-def _format_change(value: float) -> str:
+def _format_signed(value: float) -> str:
     return ("+" if value > 0 else "") + format_number(value)
 
 
 def _sort_claims(claims: pd.DataFrame) -> Summary:
-    """List the claims in short, by verdict; two verdicts are named even where no claim has them."""
+    """List short claims by the heading of their verdict.
+
+    The headings of "replicated" and "not replicated" are there even without claims.
+    """
     found: Summary = {}
     for verdict, heading in WORDS["verdicts"].items():
         short = claims.loc[claims["verdict"] == verdict, "in_short"].tolist()
@@ -142,7 +145,7 @@ def _sort_claims(claims: pd.DataFrame) -> Summary:
 
 
 def _compare_verdicts(claims: pd.DataFrame, study: Study, runs: FullRuns) -> Iterable[str]:
-    """Say which verdicts are others at convergence, and in full runs with other networks."""
+    """Say which verdicts differ at convergence, and in full runs with other networks."""
     yield _list_differences(claims, claims["verdict_at_convergence"], WORDS["stopping"].format)
     if study.settings.quick_run:
         return
@@ -152,12 +155,13 @@ def _compare_verdicts(claims: pd.DataFrame, study: Study, runs: FullRuns) -> Ite
 
 
 def _name_corpus(claims: pd.DataFrame) -> Iterable[str]:
-    """Say what rests on a single corpus."""
+    """Say which claim is judged from networks of a single corpus, if it is judged."""
     judged = claims[(claims["id"] == "nearer-to-truth") & (claims["verdict"] != "not run")]
     return (WORDS["corpus"].format(text) for text in judged["in_short"])
 
 
 def _list_differences(claims: pd.DataFrame, others: pd.Series, say: Callable[..., str]) -> str:
+    """Count and list the claims that have another verdict in `others`; `say` forms the sentence."""
     known = others.notna() & (others != "not run") & (claims["verdict"] != "not run")
     apart = known & (others != claims["verdict"])
     pairs = zip(claims.loc[apart, "in_short"], others[apart], strict=True)
@@ -171,13 +175,13 @@ def _follow_priors(priors: pd.DataFrame, stop: str) -> Iterable[str]:
     own: Any = select_largest_change(priors)
     if own["prior"].nunique() < 2:
         return
-    numbers = [f"{_format_change(row.mean)} with {row.prior:g}" for row in own.itertuples()]
-    told = join_names(numbers, most=9)
-    yield WORDS["priors"].format(stop=stop, largest=own.iloc[0], numbers=told)
+    changes = [f"{_format_signed(row.mean)} with {row.prior:g}" for row in own.itertuples()]
+    numbers = join_names(changes, most=9)
+    yield WORDS["priors"].format(stop=stop, largest=own.iloc[0], numbers=numbers)
 
 
 def describe_truth(frontier: pd.DataFrame, example: pd.DataFrame) -> list[str]:
-    """Describe in three sentences what doubt does where reversals have a true answer.
+    """Describe in three sentences what the uncertainty does where reversals have a true answer.
 
     Parameters
     ----------
@@ -197,14 +201,14 @@ def describe_truth(frontier: pd.DataFrame, example: pd.DataFrame) -> list[str]:
     }
     counts = {"networks": len(kinds["trained"]), "steps": int(kinds["paper"]["value"].max())}
     last = "truth_alike" if verdicts["paper"] == verdicts["converged"] else "truth_apart"
-    told = [text.format(truth=truth, **errors, **counts) for text in WORDS["truth"]]
-    return [*told, WORDS[last].format(**verdicts)]
+    sentences = [text.format(truth=truth, **errors, **counts) for text in WORDS["truth"]]
+    return [*sentences, WORDS[last].format(**verdicts)]
 
 
 def answer_in_words(matches: pd.DataFrame) -> tuple[str, ...]:
-    """Answer whether the paper's results come out under any specification, in plain words.
+    """Say in plain words whether any specification gives the paper's results.
 
-    The last sentence, which begins with `NOTE`, has the settings of the nearest specification.
+    The last sentence, which begins with `NOTE`, lists the settings of the nearest specification.
     """
     facts = load_facts()
     claims = [fact["id"] for fact in facts if fact["kind"] == "claim"]
@@ -234,15 +238,15 @@ def answer_in_words(matches: pd.DataFrame) -> tuple[str, ...]:
             f"{len(apart)} pairs of claims are each met somewhere and never together, the most "
             f"frequent of them: {pairs}."
         )
-    apart_from_study = _list_changed_choices(nearest, matches)
-    settings = [f"{name} = {nearest[name]}" for name in apart_from_study]
+    changed = _list_changed_choices(nearest, matches)
+    settings = [f"{name} = {nearest[name]}" for name in changed]
     return (*parts, f"{NOTE} {', '.join(settings) or 'none'}.")
 
 
 def _answer_yes_or_no(
     matches: pd.DataFrame, printed: pd.DataFrame, claims: list[str], facts: int
 ) -> str:
-    """Say yes or no, first for specifications that keep everything that the paper prints."""
+    """Answer yes, in part or no, first for specifications that keep all printed choices."""
     tried = f"{len(matches):,} specifications"
     kept = f"{len(printed):,} of which keep every number that the paper prints about its method"
     for there, whose in ((printed, "as printed"), (matches, "not as printed")):
@@ -259,7 +263,7 @@ def _answer_yes_or_no(
 
 
 def _find_apart(matches: pd.DataFrame) -> list[tuple[str, str]]:
-    """Find pairs of claims that are each met somewhere, but nowhere together."""
+    """Find pairs of claims that are each met somewhere but never together, most frequent first."""
     claims = [fact["id"] for fact in load_facts() if fact["kind"] == "claim"]
     related = relate_facts(tabulate_together(matches))
     named = related.loc[related["apart"], ["first", "second"]]
@@ -270,35 +274,35 @@ def _find_apart(matches: pd.DataFrame) -> list[tuple[str, str]]:
 
 
 def _merge_tests(texts: list[str]) -> list[str]:
-    """Name once what is said of tests over networks and over items."""
+    """Merge sentences that differ only in their end, "over networks" or "over items"."""
     found: dict[str, list[str]] = {}
     for text in texts:
         what, _, over = text.partition(" over ")
         found.setdefault(what, []).extend([over] if over else [])
-    return [" over ".join([what, *filter(None, [" and ".join(by)])]) for what, by in found.items()]
+    return [f"{what} over {' and '.join(by)}" if by else what for what, by in found.items()]
 
 
 def _list_changed_choices(row: pd.Series, matches: pd.DataFrame) -> list[str]:
-    """List the choices in which a specification is not the study's own, which is the first row."""
+    """List the choices in which a specification differs from the study's own, the first row."""
     own = matches.iloc[0]
     return [name for name in CHOICES if row[name] != own[name]]
 
 
 def _describe_specification(row: pd.Series, matches: pd.DataFrame) -> str:
-    """Say in plain words where a specification departs from the study's own."""
+    """Say in plain words where a specification differs from the study's own."""
     apart = _list_changed_choices(row, matches)
     if row["weight_decay"] == 0 and "weight_decay" in apart:
-        apart = [name for name in apart if name != "decay"]  # of nothing
+        apart = [name for name in apart if name != "decay"]  # without decay its kind is irrelevant
     sentences = []
     for phrases in read_record("choices").values():
         said = [_put_in_words(phrases[name], row[name]) for name in phrases if name in apart]
         if said:
-            listed = " and ".join([*([", ".join(said[:-1])] if said[1:] else []), said[-1]])
+            listed = " and ".join(filter(None, [", ".join(said[:-1]), said[-1]]))
             sentences.append(f"{phrases['subject']} {listed}.")
     return " ".join(sentences) or "It is the study's own."
 
 
 def _put_in_words(phrase: str | dict[str, str], value: Any) -> str:
-    """Put a value into its phrase."""
+    """Fill a value into the phrase of its choice, or into the one of this very value."""
     chosen = phrase if isinstance(phrase, str) else phrase.get(str(value), phrase.get("other", ""))
     return chosen.format(f"{value:g}" if isinstance(value, float) else value)

@@ -1,17 +1,17 @@
-"""The paper's measures, and its five tables, completed; a mixed model, and tests at every word.
+"""The paper's measures and its five tables with every cell, a mixed model, and tests at every word.
 
 Measures are activations of a few units at the critical word of each sentence.
 
 - "indicated ROLE": what the sentence's syntax makes the ROLE (reversal: pizza as agent)
 - "plausible ROLE": the ROLE in the baseline condition, where it is another unit (woman as agent)
-- "non-relevant agent": average over the units that belong to neither (chess, novel, … as agent)
+- "non-relevant agent": average over the units that no version of the item has (chess, … as agent)
 
 Each row is one measure in one condition other than the baseline. The model analysis averages
 activations over items, so n counts networks; the item analysis averages over networks. Tests on the
 logit scale average logits instead. Holm's correction is over the tests of one table and estimate.
 
-A new measure is one more `yield` in `list_measures`; a new table is a line of `makers` in
-`compute_tables`, with a function that returns its rows.
+A new measure is another `yield` in `list_measures`; a new table is a function that returns its rows
+and a line of `makers` in `compute_tables`.
 """
 
 from collections.abc import Callable, Container, Iterator, Sequence
@@ -34,10 +34,10 @@ from equivocal.study.statistics import (
 
 __all__ = ["PRINTED_STUDIES", "compute_tables", "load_printed_values"]
 
-PRINTED_STUDIES = ("paper", "paper_fast")  # whose results are compared with printed values
+PRINTED_STUDIES = ("paper", "paper_fast")  # studies that are compared with printed values
 PRINTED_CONDITION = "reversal"
-AXES = {"network": 0, "item": 1}  # of `arrange_grid`
-IN_TABLES = ("indicated ", "non-relevant ")  # the measures of the paper's rows
+AXES = {"network": 0, "item": 1}  # axes of `arrange_grid`
+IN_TABLES = ("indicated ", "non-relevant ")  # how the measures of the paper's tables begin
 LOGIT = ("mean", "t", "p", "ci_low", "ci_high", "effect")
 Rows = list[dict[str, Any]]
 Tracked = dict[str, dict[str, dict[str, str]]]  # units by condition, item and role
@@ -45,7 +45,7 @@ KEYS = ["sampler", "prior", "network", "condition", "item", "measure", "probe"]
 
 
 def load_printed_values() -> dict[str, Any]:
-    """Load what the paper prints: `[table][measure][column]` with texts `p` and `t`."""
+    """Load the numbers that the paper prints: `[table][measure][column]` with texts `p` and `t`."""
     return read_record("printed")
 
 
@@ -57,7 +57,7 @@ def compute_tables(dataset: xr.Dataset, without: Container[str] = ()) -> dict[st
     dataset : Dataset
         As `activations.nc` holds it.
     without : container of str
-        Tables to leave out; the mixed model alone takes seconds.
+        Tables to leave out, to save time; the mixed model takes seconds.
 
     Returns
     -------
@@ -85,7 +85,7 @@ def compute_tables(dataset: xr.Dataset, without: Container[str] = ()) -> dict[st
 
 
 def _group_tests(rows: pd.DataFrame) -> Iterator[tuple[dict[str, Any], pd.DataFrame]]:
-    """Yield what names a test, and its rows: one for each network and item."""
+    """Yield the identifying columns of each test, and its rows: one for each network and item."""
     baseline = rows["condition"].iloc[0]
     kept = rows[(rows["condition"] != baseline) & rows["measure"].str.startswith(IN_TABLES)]
     names = ["condition", "measure", "probe", "sampler", "prior"]
@@ -115,7 +115,7 @@ def _test_against_zero(rows: pd.DataFrame, over: str) -> Rows:
     found: Rows = []
     axis, first = AXES[over], rows["sampler"].iloc[0]
     for head, part in _group_tests(rows):
-        if head["estimate"] == first:  # the trained network is the same beside every sampler
+        if head["estimate"] == first:  # the trained network is the same for every sampler
             trained = head | {"estimate": "mle", "prior": float("nan")}
             found.append(
                 trained | asdict(compare_with_zero(arrange_grid(part, "mle").mean(axis=axis)))
@@ -139,12 +139,13 @@ def _test_pairs(rows: pd.DataFrame, over: str, **place: int) -> Rows:
 
 
 def _sort_by_estimate(rows: Rows) -> Rows:
+    """Sort rows by estimate, in the order of first appearance."""
     order = list(dict.fromkeys(row["estimate"] for row in rows))
     return sorted(rows, key=lambda row: order.index(row["estimate"]))
 
 
 def _test_every_word(dataset: xr.Dataset, prior: float) -> Rows:
-    """Repeat the paired tests as if each word were the critical one, which is our choice."""
+    """Repeat the paired tests as if each word were the critical one; the paper does not do this."""
     found: Rows = []
     for position in (int(p) for p in dataset["position"].values):
         moved = dataset.assign(critical=xr.full_like(dataset["critical"], position))
@@ -154,6 +155,7 @@ def _test_every_word(dataset: xr.Dataset, prior: float) -> Rows:
 
 
 def _fit_mixed_models(rows: pd.DataFrame) -> Rows:
+    """Fit the mixed model of each test."""
     found: Rows = []
     for head, part in _group_tests(rows):
         model = asdict(fit_mixed_model(part))
@@ -162,7 +164,7 @@ def _fit_mixed_models(rows: pd.DataFrame) -> Rows:
 
 
 def _complete(name: str, rows: Rows, printed: dict[str, Any]) -> pd.DataFrame:
-    """Add labels, corrected p-values and, where there are any, the printed values."""
+    """Make a table of rows, with labels, corrected p-values and any printed values."""
     table = pd.DataFrame(rows)
     labels = [printed.get("labels", {}).get(row["measure"], row["measure"]) for row in rows]
     table.insert(3, "label", labels)
@@ -180,6 +182,7 @@ def _complete(name: str, rows: Rows, printed: dict[str, Any]) -> pd.DataFrame:
 
 
 def _find_printed(table: dict[str, Any], row: dict[str, Any], by_prior: bool) -> dict[str, str]:
+    """Find the printed cell of a row; empty where the paper prints none."""
     if row["condition"] != PRINTED_CONDITION or (by_prior and row["estimate"] != "paper"):
         return {}
     column = f"{row['prior']:g}" if by_prior else row["estimate"]
@@ -243,7 +246,7 @@ def list_measures(
     tracked : dict
         Units by condition, item and role; the first condition is the baseline.
     non_relevant : sequence of str
-        Units that should stay off; those of an item itself are left out there.
+        Units that should stay off; for each item its own units are left out.
     """
     baseline = next(iter(tracked.values()))
     for condition, items in tracked.items():
@@ -261,7 +264,7 @@ def list_measures(
 
 
 def _check_units(dataset: xr.Dataset) -> None:
-    """Refuse a dataset in which something that is to be measured was not asked or has no unit."""
+    """Refuse a dataset that lacks a probe or a unit of the measures."""
     rows = [units for items in get_tracked(dataset).values() for units in items.values()]
     asked, known = set(dataset["probe"].values), set(dataset["unit"].values)
     if missing := sorted({role for units in rows for role in units} - asked):
@@ -293,7 +296,7 @@ def list_own_units(dataset: xr.Dataset, item: str) -> set[str]:
 
 
 def list_non_relevant(dataset: xr.Dataset, item: str | None = None) -> list[str]:
-    """Return the units that should stay off, without those of an item itself."""
+    """Return the units that should stay off, without the own units of `item` if it is given."""
     if "non_relevant" not in dataset.coords:
         return []
     own = list_own_units(dataset, item) if item is not None else set()

@@ -4,10 +4,10 @@
     FOLDER/networks/KEY/        networks, by the content of world and training settings
     FOLDER/records/             keys and checksums of both (`equivocal.store.store`)
 
-Only this process writes there. Workers get what they need over the wire and send back what they
-found, so they need no disk in common with us; a result is checked before it is accepted, whether it
-comes from a worker or from a folder that was copied from elsewhere. Python's JSON preserves
-every float exactly, and `NaN` as `NaN`.
+Only this process writes there. Workers receive their input and return their results over the
+network, so they need not share a disk with this process; a result is checked before it is accepted,
+whether it comes from a worker or from a folder that was copied from elsewhere. Python's JSON
+preserves every float exactly, and `NaN` as `NaN`.
 """
 
 import json
@@ -40,7 +40,7 @@ class UnfinishedError(RuntimeError):
 
 @dataclass(frozen=True)
 class Parcel:
-    """The files of a run as one value, to be sent to a worker that shares no disk with us."""
+    """The files of a run as one value, which can be sent to a worker without a shared disk."""
 
     files: tuple[tuple[str, bytes], ...]  # names relative to the folder, and contents
 
@@ -65,12 +65,12 @@ class Task:
     Attributes
     ----------
     world, training
-        What the networks learn, and how.
+        The world and the training settings of the networks.
     work : callable
-        Called on a worker with a `Parcel` of the networks and the `arguments`; returns something
-        that JSON can hold.
+        Called on a worker with a `Parcel` of the networks and the `arguments`; returns a value
+        that JSON can represent.
     arguments : tuple
-        What else the work needs.
+        Further arguments of the work.
     is_valid : callable
         Returns whether a value is a valid result of the task.
     check : callable, optional
@@ -119,21 +119,21 @@ def run_missing(
     tasks : mapping of str to Task
         By key, a hash of everything that the result depends on.
     folder : Path
-        Where results and networks are saved; the caller holds it.
+        Where results and networks are saved; the caller holds its lock.
     hire : callable
-        Says who does the work; see `equivocal.study.cluster`.
+        Provides the workers; see `equivocal.study.cluster`.
     on_step : callable or None
         Called with the number of tasks done, the total and how many trainings are left; None shows
-        progress on the terminal, as that of `what`.
+        a progress bar on the terminal.
     what : str
-        What is run.
+        The name of the progress bar.
 
     Returns
     -------
     TaskResults
         All results, those found in the folder included.
     """
-    shutil.rmtree(folder / SCRATCH, ignore_errors=True)  # of workers that were killed
+    shutil.rmtree(folder / SCRATCH, ignore_errors=True)  # left by workers that were killed
     store = Store(folder)
     found = {key: _load_result(store, key, task) for key, task in tasks.items()}
     results = {key: content for key, content in found.items() if content is not None}
@@ -153,7 +153,7 @@ def run_missing(
 
 
 def _load_result(store: Store, key: str, task: Task) -> Any | None:
-    """Load a result that is finished and valid; the folder may come from anywhere."""
+    """Load a finished result, or return None; its content is checked, since it is untrusted."""
     paths = store.find(f"results/{key}", key)
     if not paths:
         return None
@@ -166,7 +166,7 @@ def _load_result(store: Store, key: str, task: Task) -> Any | None:
 
 
 def _save_result(store: Store, key: str, content: Any) -> Any:
-    """Save a result, and return it as it is found the next time."""
+    """Save a result, and return it as it will be loaded the next time."""
     text, path = json.dumps(content, indent=1) + "\n", store.folder / "results" / f"{key}.json"
     write_text_atomically(path, text)
     store.record(f"results/{key}", key, [path])
@@ -174,7 +174,10 @@ def _save_result(store: Store, key: str, content: Any) -> Any:
 
 
 class _Work:
-    """Trainings, and the tasks on each before other trainings, so that results stream in."""
+    """The trainings and tasks of a run.
+
+    The tasks on trained networks come before further trainings, so that results arrive early.
+    """
 
     def __init__(self, tasks: dict[str, Task], store: Store, crew: Crew) -> None:
         self.tasks, self.store, self.crew = tasks, store, crew
@@ -185,13 +188,13 @@ class _Work:
 
     @property
     def state(self) -> tuple[int, str]:
-        """How many tasks there are, and a word on progress."""
+        """The number of tasks, and how many trainings are left, in words."""
         training = len(self.in_training)
         to_go = f"{training} training{'s' if training > 1 else ''} to go"
         return len(self.tasks), to_go if training else "all are trained"
 
     def run(self) -> Iterator[tuple[str, Any]]:
-        """Yield key and result, or exception, of every task; and the keys of trained networks."""
+        """Yield the key of every task with its result or exception, and of each trained network."""
         for networks, keys in self.sharing.items():
             paths = self.store.find(f"networks/{networks}", networks)
             if paths is not None:
@@ -217,6 +220,7 @@ class _Work:
         return self.store.folder / "networks" / networks
 
     def _submit_tasks(self, networks: str, parcel: Parcel) -> None:
+        """Submit all tasks on the same networks, which are sent to each worker once."""
         shared = self.crew.share(parcel)
         for key in self.sharing[networks]:
             task = self.tasks[key]
@@ -236,12 +240,12 @@ def _train(world: str, training: TrainingSettings, check: Callable[[], None] | N
 
 @contextmanager
 def make_scratch_folder() -> Iterator[Path]:
-    """Make a folder on a worker that is removed after use, whatever happens."""
-    place = None  # wherever the system says
+    """Make a temporary folder on a worker, which is removed after use in any case."""
+    place = None  # the system's folder for temporary files
     if find_spec("distributed") is not None:
         from distributed import get_worker
 
-        with suppress(ValueError):  # this process is no worker
+        with suppress(ValueError):  # raised where this process is not a worker
             place = get_worker().local_directory
     with TemporaryDirectory(dir=place, prefix="equivocal-") as folder:
         yield Path(folder)

@@ -24,7 +24,7 @@ limits of `record/claims.toml`. Confidence intervals are 95 %, over networks.
   replicated.
 - nearer_to_truth (`claims`): the same for reversals that have a true answer, in the world `slips`.
 
-Otherwise: not replicated. What a rule needs and does not find → not run.
+Otherwise: not replicated. Where a rule lacks evidence: not run.
 
 A new kind of claim is a `judge_…` function, which is found by its name, and an entry in
 `record/claims.toml`.
@@ -55,12 +55,12 @@ Entry = dict[str, Any]
 
 
 class MissingError(Exception):
-    """A claim's rule needs what this run does not hold."""
+    """Raised where a run lacks the evidence that a claim's rule needs."""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """Our numbers as text with an interval, the verdict, and a sentence why."""
+    """Our numbers with intervals as text, the verdict, and a sentence that explains it."""
 
     text: str
     verdict: str
@@ -86,17 +86,12 @@ class Facts:
 
     def get_grids(self, entry: Entry, measure: str, sampler: str) -> tuple[np.ndarray, np.ndarray]:
         """Get (network, item) activations of the Bayesian model and of the trained network."""
-        rows = select_rows(
-            self.rows,
-            condition=entry["condition"],
-            measure=measure,
-            sampler=sampler,
-            prior=self.central,
-        )
+        where = {"condition": entry["condition"], "measure": measure, "sampler": sampler}
+        rows = select_rows(self.rows, **where, prior=self.central)
         return arrange_grid(rows, "mean"), arrange_grid(rows, "mle")
 
     def get_test(self, table: str, entry: Entry, measure: str, **where: object) -> dict[str, Any]:
-        """Get one row of a table, in plain numbers."""
+        """Get one row of a table as a dictionary."""
         if table not in self.tables:
             raise MissingError(f"The table {table} was not made.")
         found = select_rows(
@@ -116,14 +111,14 @@ def select_rows(rows: pd.DataFrame, **values: object) -> pd.DataFrame:
 
 
 def grade(direction: Sequence[bool], reached: Sequence[bool]) -> str:
-    """Return "not replicated" without the direction, "replicated" where all is reached."""
+    """Return the verdict: "replicated" if all is true, "direction only" if `direction` alone is."""
     if not all(direction):
         return NOT
     return REPLICATED if all(reached) else DIRECTION
 
 
 def format_span(low: float, high: float) -> str:
-    """Format an interval in brackets; without spread or with one network there is none."""
+    """Format an interval in brackets; it is NaN without spread or with a single network."""
     return f" [{low:.3g}, {high:.3g}]" if low <= high else " (no interval)"
 
 
@@ -139,7 +134,7 @@ def format_p(value: float) -> str:
 
 
 def explain_tests(verdict: str, what: str, missed: list[str], alpha: float) -> str:
-    """Explain the verdict of a rule made of tests; `missed` are those that failed."""
+    """Explain the verdict of a rule made of tests; `missed` describes those that failed."""
     some = "; ".join(missed[:4]) + (f"; and {len(missed) - 4} more" if len(missed) > 4 else "")
     start = what[0].upper() + what[1:]
     if verdict == REPLICATED:
@@ -150,7 +145,7 @@ def explain_tests(verdict: str, what: str, missed: list[str], alpha: float) -> s
 
 
 def join_intervals(tests: dict[str, TTest], sign: str = "") -> str:
-    """Format means and intervals, one after the other."""
+    """Format the means and intervals of tests, joined by semicolons."""
     return "; ".join(_format_row(asdict(test), name, sign) for name, test in tests.items())
 
 
@@ -194,7 +189,7 @@ def judge_change(entry: Entry, facts: Facts, sampler: str) -> Finding:
     """Judge whether Bayesian − MLE has the printed sign, by four tests for each measure."""
     alpha, sign = facts.limits["alpha"], entry["sign"]
     means: dict[str, TTest] = {}
-    missed, reached, against = [], [], []
+    missed, against = [], []
     for name in entry["measures"]:
         bayes, mle = facts.get_grids(entry, name, sampler)
         tests = {
@@ -205,13 +200,12 @@ def judge_change(entry: Entry, facts: Facts, sampler: str) -> Finding:
         }
         means[name] = tests["over networks"]
         for kind, test in tests.items():
-            reached.append(test.p < alpha and sign * test.mean > 0)
             seen = f"{name} {kind}, {test.mean:+.3g}, t = {test.t:.2f}, {format_p(test.p)}"
-            if not reached[-1]:
-                missed.append(seen)
             if not sign * test.mean > 0:
                 against.append(seen)
-    verdict = grade([not against], reached)
+            elif not test.p < alpha:
+                missed.append(seen)
+    verdict = grade([not against], [not missed])
     what = f"Bayesian activations are {'higher' if sign > 0 else 'lower'}"
     why = explain_tests(verdict, what, against or missed, alpha)
     return Finding("Bayesian − MLE: " + join_intervals(means, "+"), verdict, why)
@@ -238,7 +232,7 @@ def judge_specific(entry: Entry, facts: Facts, sampler: str) -> Finding:
 
 
 def judge_at_zero(entry: Entry, facts: Facts, sampler: str) -> Finding:
-    """Show our tests where the printed test cannot give the printed p."""
+    """Show our tests, since the printed test cannot give the printed p."""
     texts = []
     for estimate, name in product(entry["estimates"], entry["measures"]):
         who, label = (sampler, "Bayesian") if estimate == "bayes" else (estimate, "MLE")
@@ -277,7 +271,7 @@ def _format_row(row: dict[str, Any], name: str, sign: str = "") -> str:
 
 
 def judge_undefined(entry: Entry, facts: Facts, sampler: str) -> Finding:  # noqa: ARG001
-    """Show accuracies; what the paper counts is not stated, and counting units rewards silence."""
+    """Show accuracies; the paper does not say what it counts, and most units are off anyway."""
     found = facts.evidence
     if not found.get("accuracy"):
         raise MissingError("The accuracy of the networks was not handed over.")
@@ -288,7 +282,7 @@ def judge_undefined(entry: Entry, facts: Facts, sampler: str) -> Finding:  # noq
 
 
 def judge_no_difference(entry: Entry, facts: Facts, sampler: str) -> Finding:
-    """Judge a prior at which the paired test sees nothing, where at the central one it does."""
+    """Judge a prior at which paired tests show no difference, though they do at the central one."""
     alpha = facts.limits["alpha"]
     here = _get_tests(entry, facts, sampler, entry["priors"])
     there = _get_tests(entry, facts, sampler, [facts.central])
@@ -301,29 +295,32 @@ def judge_no_difference(entry: Entry, facts: Facts, sampler: str) -> Finding:
 
 
 def judge_difference(entry: Entry, facts: Facts, sampler: str) -> Finding:
-    """Judge priors at which the paired tests see a difference, of either sign."""
+    """Judge priors at which the paired tests show a difference, of either sign."""
     alpha = facts.limits["alpha"]
     rows = _get_tests(entry, facts, sampler, entry["priors"])
     smallest = float(facts.dataset["prior"].min())
     least = _get_tests(entry, facts, sampler, [smallest] * len(entry["priors"]))
-    larger = [abs(a["mean"]) > abs(b["mean"]) for a, b in zip(rows, least, strict=True)]
+    smaller = [
+        f"{row['measure']} at {row['prior']:g} I"
+        for row, other in zip(rows, least, strict=True)
+        if not abs(row["mean"]) > abs(other["mean"])
+    ]
     missed = [
         f"{row['measure']} at {row['prior']:g} I, {scale} {format_p(row[name])}"
         for row in rows
         for name, scale in (("p", "activations"), ("logit_p", "logits"))
         if not row[name] < alpha
     ]
-    verdict = grade(larger, [not missed])
-    if not all(larger):
-        pairs = zip(rows, larger, strict=True)
-        missed = [f"{row['measure']} at {row['prior']:g} I" for row, good in pairs if not good]
+    verdict = grade([not smaller], [not missed])
     what = f"all differences are larger than with {smallest:g} I"
-    return Finding(_format_changes(rows), verdict, explain_tests(verdict, what, missed, alpha))
+    why = explain_tests(verdict, what, smaller or missed, alpha)
+    return Finding(_format_changes(rows), verdict, why)
 
 
 def _get_tests(
     entry: Entry, facts: Facts, sampler: str, priors: list[float]
 ) -> list[dict[str, Any]]:
+    """Get the paired tests over networks, for each prior and measure."""
     return [
         facts.get_test("priors_models", entry, measure, estimate=sampler, prior=prior)
         for prior in priors
@@ -378,9 +375,7 @@ def judge_calibrated(entry: Entry, facts: Facts, sampler: str) -> Finding:  # no
         raise MissingError("This run holds no exact beliefs to compare with.")
     bayes = data["mean"].sel(sampler=sampler, prior=facts.central)
     far, far_mle = (
-        abs(answer.astype(float) - data["truth"]).mean(
-            ["condition", "item", "position", "probe", "unit"]
-        )
+        abs(answer.astype(float) - data["truth"]).mean(data["truth"].dims)
         for answer in (bayes, data["mle"])
     )
     test, alpha = compare_pairs(far.values, far_mle.values), facts.limits["alpha"]

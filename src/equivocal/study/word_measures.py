@@ -1,14 +1,14 @@
-"""What one word does to a comprehender, in numbers; each function is a measure.
+"""Measures of what each word does to a comprehender; each function is one measure.
 
-Two kinds of input. A gestalt is the layer itself, (words, gestalt units). Beliefs come as logits a,
-(…, words, roles, units), so that nothing is clipped: y = σ(a) is a network's degree of belief that
-a unit belongs to the answer when a role is asked, and units are taken as independent of each other.
-With an ensemble of last layers in front, (particles, words, roles, units), every particle is a
-comprehender of its own.
+There are two kinds of input. A gestalt is the layer itself, (words, gestalt units). Beliefs are
+given as logits a, (…, words, roles, units), so that nothing is clipped: y = σ(a) is a network's
+degree of belief that a unit belongs to the answer when a role is asked, and units are taken as
+independent of each other. With an ensemble of last layers the particles come first, (particles,
+words, roles, units), and every particle is a comprehender of its own.
 
-A network is never asked anything before the first word, so beliefs have no state to change from
-there: what compares with the word before is NaN at the first word. The gestalt has one, silence,
-which is zero.
+A network is never asked anything before the first word, so there are no beliefs that the first word
+could change: measures that compare with the word before are NaN there. The gestalt before the first
+word is silence, which is zero.
 
 A new measure is a function and a line of `MEASURES`.
 """
@@ -120,9 +120,9 @@ def estimate_share_interval(
 ) -> tuple[Float[np.ndarray, "*others words"], Float[np.ndarray, "*others words"]]:
     """Compute the low and high end of `epistemic_share` over particles, by the jackknife.
 
-    The share belongs to all particles together, so it has no spread over them; what it has is the
-    error of so small a sample. Leaving out each of J in turn gives shares s_j, and the variance
-    (J−1)/J Σ (s_j − s̄)²; a share ends at 0 and 1.
+    The share belongs to all particles together, so it has no spread over them; the interval is
+    about its sampling error. Leaving out each of J in turn gives shares s_j, and the variance
+    (J−1)/J Σ (s_j − s̄)²; the interval is clipped to [0, 1].
     """
     J, logits = len(logits), np.asarray(logits, float)
     beliefs, uncertainty = expit(logits), entropy(logits)
@@ -156,13 +156,13 @@ def _compute_unit_entropy(logits: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class WordMeasure:
-    """A measure with what a table and a figure need to know of it."""
+    """A measure, with its properties for tables and figures."""
 
     title: str
     of: Callable[[np.ndarray], np.ndarray]
     reads: str  # "gestalt", "beliefs", or "ensemble": all particles together
     exploratory: bool
-    signed: bool = False  # ratios of condition means say nothing where it can be negative
+    signed: bool = False  # if it can be negative, ratios of condition means have no meaning
 
 
 MEASURES = {

@@ -1,6 +1,6 @@
 """Suites: experiments as data files, run with trained networks.
 
-A paradigm (`load_suite`) is judged word by word: which findings of people hold for the networks? A
+A paradigm (`load_suite`) is measured word by word: which findings about people hold for networks? A
 construction (`load_construction`) has sentences with two readings: which do networks prefer? Both
 have items in the format of `equivocal.world.items`. `equivocal.experiments.suites.run_suites` runs
 them from end to end, and `equivocal.report.suite_figures` draws their tables.

@@ -1,19 +1,19 @@
-"""From readings to tables: shares and beliefs with intervals over networks and over items.
+"""Tables of readings: shares and beliefs with intervals over networks and over items.
 
 Networks and items are both samples. A mean has one 95 % interval over networks, items averaged, and
-one over items, networks averaged; a single network or item gives none. Intervals of beliefs are t
-intervals, clipped to [0, 1]. Shares are often exactly 0 or 1 in all n networks (or items), where t
-has no variance to use. Their interval is that of Clopper & Pearson (1934, Biometrika 26, 404–413),
-with the sum k of the n shares in place of a count,
+one over items, networks averaged; a single network or item has no interval. Intervals of beliefs
+are t intervals, clipped to [0, 1]. Shares are often exactly 0 or 1 in all n networks (or items),
+where a t interval has no variance to use. Their interval is that of Clopper & Pearson (1934,
+Biometrika 26, 404–413), with the sum k of the n shares in place of a count,
 
     from the 0.025 quantile of Beta(k, n − k + 1), 0 if k = 0
       to the 0.975 quantile of Beta(k + 1, n − k), 1 if k = n                            (1)
 
 so that there is one rule for all shares and no jump between nearly all and all. For k = n it goes
 from (0.025)^(1/n) to 1. Where every share is 0 or 1 it is the exact binomial interval. In between
-it is conservative, since nothing in [0, 1] with mean m varies more than a Bernoulli variable with
-probability m (no proof; a test counts how often it covers m for shares of two values). It ignores
-how close the shares are to each other, and can be much wider than a t interval.
+it is conservative, since no variable in [0, 1] with mean m has a larger variance than a Bernoulli
+variable with probability m (this is no proof; a test counts how often it covers m for shares of two
+values). It ignores how close the shares are to each other, and can be much wider than a t interval.
 """
 
 from collections.abc import Callable, Iterator
@@ -32,11 +32,11 @@ __all__ = ["select_usual", "tabulate_items"]
 
 CELLS = ["construction", "condition", "beliefs", "variance", "heard"]
 NAN = float("nan")
-Interval = Callable[[np.ndarray], tuple[float, float]]  # of means, over networks or over items
+Interval = Callable[[np.ndarray], tuple[float, float]]  # from the means of networks or of items
 
 
 def select_usual(readings: pd.DataFrame) -> pd.DataFrame:
-    """Return readings of trained networks, and of particles with the usual prior and corpus."""
+    """Select the readings of trained networks, and of particles with the usual prior and corpus."""
     heard_all = readings["heard"] == readings["heard"].max()
     chosen: pd.DataFrame = readings[heard_all & readings["variance"].isin((0.0, VARIANCE))]
     return chosen
@@ -45,9 +45,9 @@ def select_usual(readings: pd.DataFrame) -> pd.DataFrame:
 def tabulate_all(
     readings: pd.DataFrame, construction: Construction, curve_networks: int
 ) -> dict[str, pd.DataFrame]:
-    """Return the tables of a construction by name: readings, shares, beliefs and perhaps curves.
+    """Return the tables of a construction by name: readings, shares, beliefs and any curves.
 
-    The curves are shares along prior variances and sentences heard, of the first networks.
+    Curves are the shares of the first networks along prior variances and sentences heard.
     """
     usual = select_usual(readings)
     tables = {"readings": readings, "shares": tabulate_shares(usual)}
@@ -60,7 +60,7 @@ def tabulate_all(
 
 
 def tabulate_shares(readings: pd.DataFrame) -> pd.DataFrame:
-    """Return the share of each reading in each condition and kind of comprehender.
+    """Tabulate the share of each reading, by condition and kind of comprehender.
 
     Parameters
     ----------
@@ -81,7 +81,7 @@ def tabulate_shares(readings: pd.DataFrame) -> pd.DataFrame:
 
 
 def tabulate_beliefs(readings: pd.DataFrame) -> pd.DataFrame:
-    """Return how far beliefs are from the exact ones, where the world says the sentences.
+    """Tabulate beliefs and their distance from the exact ones, where these are defined.
 
     Parameters
     ----------
@@ -94,7 +94,7 @@ def tabulate_beliefs(readings: pd.DataFrame) -> pd.DataFrame:
         `error` is the mean |belief − exact| over the items' answers and rivals; `correlation` is
         that of belief and exact belief over items, networks averaged, with Fisher's interval;
         `exact_low` and `exact_high` are the smallest and the largest exact belief. NaN where the
-        world never says these sentences.
+        sentences are impossible in the world.
     """
     rows = []
     for cell, part in _split_by_condition(readings):
@@ -117,7 +117,7 @@ def tabulate_beliefs(readings: pd.DataFrame) -> pd.DataFrame:
 
 
 def tabulate_items(readings: pd.DataFrame) -> pd.DataFrame:
-    """Return the mean, lowest and highest belief of the networks in each item's reading.
+    """Tabulate the mean, lowest and highest belief of the networks in each item's answer.
 
     Parameters
     ----------
@@ -130,6 +130,7 @@ def tabulate_items(readings: pd.DataFrame) -> pd.DataFrame:
 
 
 def _split_by_condition(readings: pd.DataFrame) -> Iterator[tuple[dict[str, object], pd.DataFrame]]:
+    """Yield the `CELLS` of each group of readings, and its rows."""
     for key, part in readings.groupby(CELLS, sort=False):
         yield dict(zip(CELLS, key, strict=True)), part
 
@@ -137,7 +138,7 @@ def _split_by_condition(readings: pd.DataFrame) -> Iterator[tuple[dict[str, obje
 def _compute_mean(
     part: pd.DataFrame, values: pd.Series, name: str, interval: Interval
 ) -> dict[str, float]:
-    """Return the mean of something between 0 and 1, with both intervals."""
+    """Return the mean of values between 0 and 1, with intervals over networks and over items."""
     found = {name: float(values.mean())}
     for over in ("network", "item"):
         means = values.groupby(part[over], sort=False).mean().to_numpy()
@@ -147,7 +148,7 @@ def _compute_mean(
 
 
 def _compute_share_interval(shares: np.ndarray) -> tuple[float, float]:
-    """Return (1), over networks or over items."""
+    """Return the interval (1) from the shares of networks or of items."""
     n = len(shares)
     if n < 2:
         return NAN, NAN
@@ -183,7 +184,7 @@ def summarise_construction(
     Parameters
     ----------
     construction : Construction
-        What was read.
+        The construction whose sentences were read.
     tables : dict of str to DataFrame
         `readings`, `shares`, `beliefs` and, where there are curves, `curves`.
     """
@@ -211,7 +212,7 @@ def summarise_construction(
 
 
 def _tabulate_readings(construction: Construction, shares: pd.DataFrame) -> pd.DataFrame:
-    """Return the shares of each condition, formatted, one row each."""
+    """Return the formatted shares, one row for each condition."""
     by_cell = shares.set_index(["beliefs", "reading", "condition"])["share"]
     cells = by_cell.map(_format_percent).unstack("condition").T
     rival = shares.query("beliefs == 'posterior' and reading == 'rival'").set_index("condition")
@@ -237,9 +238,9 @@ def _tabulate_curves(shares: pd.DataFrame) -> Iterator[str]:
 
 
 def _format_percent(share: float) -> str:
-    """Format a share, without decimals where it is exactly 0 or 1.
+    """Format a share in per cent, without decimals where it is exactly 0 or 1.
 
-    This is to distinguish them from values that round to 0 or 1.
+    This distinguishes exact values from those that round to 0 or 1.
     """
     return f"{100 * share:.{0 if share in (0, 1) else 1}f}"
 

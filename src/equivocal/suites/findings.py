@@ -1,4 +1,4 @@
-"""From words to findings: means at the critical words, effects with intervals, verdicts.
+"""Findings from measured words: means at the critical words, effects with intervals, verdicts.
 
 A finding's effect is its contrast of condition means (for a pair, larger − smaller). Networks and
 items are both samples: the effect has one t interval over networks, items averaged, and one over
@@ -10,8 +10,8 @@ items, networks averaged. The verdict:
     reversed        the effect and all of both intervals have the opposite sign
     not defined     the measure has no value at a critical word
 
-Amounts cannot be compared between networks of different make, such as ours and the published ones
-of 2018; ratios can, of what is predicted to be larger to what is predicted to be smaller:
+Effects cannot be compared between networks of different design, such as ours and the published ones
+of 2018. Ratios can, of what is predicted to be larger to what is predicted to be smaller:
 
     Σ_{w>0} w·m / Σ_{w<0} |w|·m        m: condition means, w: the contrast's weights
 
@@ -23,7 +23,7 @@ The interval over items treats them as independent. Where a suite is made by rot
 i takes its unrelated word from item i + s, so that its effect is δ_i + π_{i+s} − π_i, where π is
 what a word contributes in either condition. Every word is heard in both conditions, so all π cancel
 in the mean, but they remain in the variance between items. As far as these contributions are
-additive, the interval is conservative: wider than it need be.
+additive, the interval is conservative, that is, wider than necessary.
 
 The rule for verdicts is `judge_effect`; a new verdict is added to `VERDICTS` here and to
 `LOOK` in `equivocal.report.suite_figures`.
@@ -40,20 +40,20 @@ from equivocal.study.word_measures import MEASURES
 from equivocal.suites.suite import Finding, Suite, find_published
 
 TABLES = ("words", "words_summary", "networks", "conditions", "findings")
-INDENT = 16  # as wide as the longest verdict
+INDENT = 16  # wide enough for the longest verdict
 Row = dict[Hashable, Any]
 VERDICTS = ("held", "direction only", "missed", "reversed", "not defined")
 
 
 def tabulate_all(words: pd.DataFrame, suites: Sequence[Suite]) -> dict[str, pd.DataFrame]:
-    """Return all `TABLES` of words that `measure_words` gave, by name."""
-    found = [words, tabulate_words(words)]
-    found += [make(words, suites) for make in (tabulate_networks, tabulate_conditions)]
-    return dict(zip(TABLES, [*found, tabulate_findings(words, suites)], strict=True))
+    """Return all `TABLES` by name, from the words that `measure_words` returned."""
+    makers = (tabulate_networks, tabulate_conditions, tabulate_findings)
+    tables = [words, tabulate_words(words), *(make(words, suites) for make in makers)]
+    return dict(zip(TABLES, tables, strict=True))
 
 
 def tabulate_words(words: pd.DataFrame) -> pd.DataFrame:
-    """Return each word's mean in each measure, with a 95 % t interval over networks.
+    """Tabulate each word's mean in each measure, with a 95 % t interval over networks.
 
     Parameters
     ----------
@@ -68,7 +68,7 @@ def tabulate_words(words: pd.DataFrame) -> pd.DataFrame:
 
 
 def tabulate_conditions(words: pd.DataFrame, suites: Sequence[Suite]) -> pd.DataFrame:
-    """Return each condition's mean at the critical word, with an interval over networks.
+    """Tabulate each condition's mean at the critical word, with an interval over networks.
 
     Parameters
     ----------
@@ -96,7 +96,7 @@ def tabulate_conditions(words: pd.DataFrame, suites: Sequence[Suite]) -> pd.Data
 
 
 def tabulate_networks(words: pd.DataFrame, suites: Sequence[Suite]) -> pd.DataFrame:
-    """Return each network's mean in each condition, ours and (`published`) those of 2018.
+    """Tabulate each network's mean in each condition, of our networks and those published in 2018.
 
     Parameters
     ----------
@@ -119,7 +119,7 @@ def tabulate_networks(words: pd.DataFrame, suites: Sequence[Suite]) -> pd.DataFr
 
 
 def tabulate_findings(words: pd.DataFrame, suites: Sequence[Suite]) -> pd.DataFrame:
-    """Return effect, intervals, verdict and ratio of each finding in each measure.
+    """Tabulate effect, intervals, verdict and ratio of each finding in each measure.
 
     Parameters
     ----------
@@ -137,7 +137,7 @@ def tabulate_findings(words: pd.DataFrame, suites: Sequence[Suite]) -> pd.DataFr
         _judge_finding(suite, finding, measure, values)
         for suite, measure, values in _split_by_suite(words, suites)
         for finding in suite.findings
-        if finding.signal == "N400"  # measures of networks are not about the P600
+        if finding.signal == "N400"  # no measure of networks is linked with the P600
     )
 
 
@@ -174,13 +174,13 @@ def _judge_finding(
 
 
 def judge_effect(by_network: TTest, by_item: TTest) -> str:
-    """Return which of `VERDICTS` the two tests of one effect give."""
+    """Return the verdict, one of `VERDICTS`, of an effect tested over networks and over items."""
     ends = [[test.ci_low, test.ci_high] for test in (by_network, by_item)]
     return judge_sign(by_network.mean, float(np.min(ends)), float(np.max(ends)))
 
 
 def judge_sign(effect: float, low: float, high: float) -> str:
-    """Return which of `VERDICTS` an effect and the ends of its range give."""
+    """Return the verdict, one of `VERDICTS`, of an effect and the ends of its range."""
     if not np.isfinite(effect):
         return "not defined"
     if effect > 0:
@@ -190,9 +190,8 @@ def judge_sign(effect: float, low: float, high: float) -> str:
 
 def _compute_mean(values: np.ndarray | pd.Series) -> dict[str, float]:
     """Return the mean over networks with its interval."""
-    test = compare_with_zero(values)
-    ends = {"ci_low": test.ci_low, "ci_high": test.ci_high}
-    return {"mean": test.mean, **ends, "networks": test.n}
+    t = compare_with_zero(values)
+    return {"mean": t.mean, "ci_low": t.ci_low, "ci_high": t.ci_high, "networks": t.n}
 
 
 def _split_by_suite(
@@ -204,7 +203,7 @@ def _split_by_suite(
         own = critical[critical["suite"] == suite.name]
         for measure in own["measure"].unique():
             if measure not in MEASURES:
-                continue  # the surprise about one role is measured at each word; none predicts it
+                continue  # no finding is about the surprise by role, which is shown word by word
             cells = own[own["measure"] == measure].set_index(["network", "condition", "item"])
             axes = (cells.index.unique("network"), list(suite.conditions), suite.items)
             values = cells["value"].reindex(pd.MultiIndex.from_product(axes)).to_numpy(float)
@@ -212,6 +211,7 @@ def _split_by_suite(
 
 
 def _spell_contrast(finding: Finding) -> str:
+    """Write a contrast as text, such as "incongruent > congruent"."""
     larger = [(name, weight) for name, weight in finding.contrast.items() if weight > 0]
     smaller = [(name, -weight) for name, weight in finding.contrast.items() if weight < 0]
     return " > ".join(
@@ -221,10 +221,10 @@ def _spell_contrast(finding: Finding) -> str:
 
 
 def compare_published(suite: Suite, finding: Finding, measure: str) -> dict[str, float | str]:
-    """Return direction and ratio in the published networks, where they heard these conditions."""
+    """Return the direction and ratio of the published networks, if they heard these conditions."""
     published, direction = find_published(suite, measure), ""
     means = np.empty((0, len(finding.contrast)))
-    if all(name in published for name in finding.contrast):
+    if finding.contrast.keys() <= published.keys():
         means = np.stack([published[name] for name in finding.contrast], axis=1)
     columns = compute_ratio("published_ratio", finding, means, measure)
     if len(means):
@@ -242,7 +242,7 @@ def compute_ratio(name: str, finding: Finding, means: np.ndarray, measure: str) 
 
 
 def explain_missing_ratio(finding: Finding, means: np.ndarray, measure: str) -> str:
-    """Say why means (network, condition) have no ratio; empty where they have one."""
+    """Say why means (network, condition) have no ratio; return "" if they have one."""
     if not np.isfinite(means).all():
         return "the measure has no value at a critical word"
     if MEASURES[measure].signed:
@@ -253,13 +253,13 @@ def explain_missing_ratio(finding: Finding, means: np.ndarray, measure: str) -> 
 
 
 def _sum_sides(finding: Finding, means: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return what counts for the finding and what against it, for each network."""
+    """Return the weighted sums of the larger and the smaller side of a contrast, per network."""
     weights = np.array(list(finding.contrast.values()))
     return means @ np.maximum(weights, 0), means @ np.maximum(-weights, 0)
 
 
 def summarise_findings(findings: pd.DataFrame) -> Iterator[str]:
-    """Yield verdict, prediction and source of each finding; its effect; its ratio beside 2018.
+    """Yield lines on each finding: verdict, contrast and source; effect; ratios, ours and of 2018.
 
     Parameters
     ----------

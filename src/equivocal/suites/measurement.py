@@ -2,18 +2,18 @@
 
 All distinct sentences of a world are processed together, whatever suites they belong to. `value` is
 the measure; if it is computed from particles of a posterior, `low` and `high` are a 95 % interval
-over them. By role, the surprise is also computed about each role alone:
-`bayesian_surprise_ROLE`, which sum to `bayesian_surprise`.
+over them. With `by_role` the surprise is also computed for each role alone, as
+`bayesian_surprise_ROLE`; these sum to `bayesian_surprise`.
 
 Particles of a posterior are sampled once and stored. The prior is centred on the trained weights
-and the rows are those of training, as everywhere (`equivocal.inference`). With particles, a measure
-has a value, a low and a high end:
+and the rows are those of training, as everywhere (`equivocal.inference`). With particles, the
+value, low and high end of a measure are:
 
-surprise, entropy    value: of the mean belief E[y], E over particles, which is what the ensemble
-                     predicts: KL(E[y_t] ‖ E[y_{t−1}]) and H(E[y_{t−1}]) − H(E[y_t]).
+surprise, entropy    value: that of the mean belief E[y] over particles, the ensemble's prediction:
+                     KL(E[y_t] ‖ E[y_{t−1}]) and H(E[y_{t−1}]) − H(E[y_t]).
                      low, high: contain 95 % of the particles' own values. The divergence is convex,
                      so the value is at most their mean, and may be below low.
-epistemic share      belongs to all particles together; see `estimate_share_interval`
+epistemic share      defined for all particles together; see `estimate_share_interval`
 
 A new measure belongs in `equivocal.study.word_measures`, not here.
 """
@@ -57,7 +57,7 @@ SAMPLER = SamplerSettings(method="exact-flow", num_particles=64, tolerance=0.01)
 
 
 class MeasuredWords(NamedTuple):
-    """One measure of one network, each (sentences, words)."""
+    """One measure of one network; each array is (sentences, words)."""
 
     value: np.ndarray
     low: np.ndarray
@@ -84,14 +84,14 @@ def sample_particles(
     index : int
         Which of its networks.
     store : Store
-        Keeps the posterior as posteriors/WORLD/NN.safetensors.
+        Stores the posterior as posteriors/WORLD/NN.safetensors.
     sampler : SamplerSettings
-        How it is sampled; another sampler's posterior is not used.
+        The sampler; a stored posterior of another one is not used.
 
     Returns
     -------
     array (units, particles, features)
-        Last layers, each a comprehender. A warning says where the sampler did not converge.
+        Last layers, each of a simulated comprehender. A sampler that did not converge is warned of.
     """
     name = f"posteriors/{run.world.name}/{index:02d}"
     posterior = store.load_or_make(
@@ -120,7 +120,7 @@ def measure_particles(
     measures: dict[str, WordMeasure],
     logits: Float[np.ndarray, "particles *others words roles units"],
 ) -> dict[str, MeasuredWords]:
-    """Compute measures of beliefs, or of an ensemble, from particles; see above."""
+    """Compute measures of beliefs or of an ensemble from particles (see the top of this module)."""
     found = {}
     if any(measure.reads == "beliefs" for measure in measures.values()):
         mean = _average_beliefs(logits)
@@ -134,15 +134,15 @@ def measure_particles(
 
 
 def _average_beliefs(logits: np.ndarray) -> np.ndarray:
-    """Return the logit of E[σ(a)], exact also where all particles are nearly certain."""
+    """Return the logit of E[σ(a)], without loss of precision where all particles are certain."""
     a = np.asarray(logits, np.float64)
     yes, no = logsumexp(log_expit(a), axis=0), logsumexp(log_expit(-a), axis=0)
     return np.asarray(yes - no)
 
 
-CHUNK = 16  # sentences whose beliefs are held at once for all particles
+CHUNK = 16  # sentences per batch; bounds the memory for the beliefs of all particles
 SURPRISE = "bayesian_surprise"  # the measure that can be split by role
-Particles = Callable[[int], np.ndarray]  # of network n: (units, J, D)
+Particles = Callable[[int], np.ndarray]  # given n, the particles of network n: (units, J, D)
 
 
 def measure_words(
@@ -164,10 +164,10 @@ def measure_words(
     measures : sequence of str
         Names in `equivocal.study.word_measures.MEASURES`.
     particles : callable, optional
-        Gives the last layers (units, particles, features) of network n, whose beliefs are then
-        measured. Without it beliefs are those of the trained last layer.
+        Given n, returns the last layers (units, particles, features) of network n, whose beliefs
+        are then measured; by default those of the trained last layer are.
     by_role : bool
-        Whether the surprise, where it is measured, is followed by that about each role.
+        Whether the surprise, where it is measured, is followed by that of each role.
 
     Returns
     -------
@@ -206,7 +206,7 @@ def measure_words(
 
 
 def choose_measures(measures: Sequence[str], roles: Sequence[str]) -> dict[str, WordMeasure]:
-    """Return measures by name, in order, the surprise followed by that about each of `roles`."""
+    """Return measures by name, in order, the surprise followed by that of each of `roles`."""
     chosen: dict[str, WordMeasure] = {}
     for name in measures:
         chosen[name] = MEASURES[name]
@@ -217,11 +217,12 @@ def choose_measures(measures: Sequence[str], roles: Sequence[str]) -> dict[str, 
 
 
 def _measure_surprise(role: int, logits: np.ndarray) -> np.ndarray:
+    """Compute the surprise of one role, given by its number."""
     return np.asarray(compute_surprise_by_role(logits)[..., role])
 
 
 def _encode(world: World, heard: Sequence[Utterance]) -> np.ndarray:
-    """Encode sentences as (sentences, longest, 2); −1, no token, fills the shorter ones."""
+    """Encode sentences as (sentences, longest, 2); shorter ones are padded with −1, no token."""
     tokens = np.full((len(heard), max(map(len, heard)), 2), -1, np.int32)
     for number, utterance in enumerate(heard):
         tokens[number, : len(utterance)] = world.encode(utterance)
@@ -307,5 +308,6 @@ def _measure_network(
 
 
 def _add_no_interval(value: np.ndarray) -> MeasuredWords:
+    """Return a measure whose interval is NaN."""
     nothing = np.full_like(value, np.nan)
     return MeasuredWords(value, nothing, nothing)

@@ -11,13 +11,12 @@ in nats. (1) is linked with the N400, (2) with the P600. Both are exploratory: L
 Cognition 233, 105359) compute such signals from language models, over sentences; here they are
 exact, over events. JS replaces the Kullback–Leibler divergence, which is infinite wherever noise
 allows a meaning other than the literal one. If the words cannot occur without noise, their literal
-meaning is not an event of the world: the beliefs of the two listeners are disjoint, and (2) is
-log 2.
+meaning is not an event of the world: the two beliefs have no event in common, and (2) is log 2.
 
-The suites of role reversals lie in `exploratory/`. Their findings name the signal that they are
+The suites of role reversals are in `exploratory/`. Their findings name the signal that they are
 about (`signal = "P600"`). Beliefs of the ideal comprehender are exact and those of networks are
-averaged, so a finding is judged over items alone: held or reversed where every item has the same
-sign.
+averaged, so a finding is judged over items alone: it is held or reversed where the effects of all
+items have the same sign.
 """
 
 from collections.abc import Callable, Sequence
@@ -41,12 +40,12 @@ from equivocal.world.corpus import compute_meaning_beliefs
 __all__ = ["MEASURE_OF", "SIGNALS", "average_signals"]
 
 DATA = resources.files("equivocal.suites") / "exploratory"
-SIGNALS = {"meaning_surprise": "N400", "literal_divergence": "P600"}  # measure: its signal
+SIGNALS = {"meaning_surprise": "N400", "literal_divergence": "P600"}  # signal by measure
 MEASURE_OF = {signal: measure for measure, signal in SIGNALS.items()}
 
 
 def load_reversals() -> tuple[Suite, ...]:
-    """Load the suites of role reversals: impossible ones, then unlikely ones.
+    """Load the suites of role reversals.
 
     Returns
     -------
@@ -60,14 +59,14 @@ def load_reversals() -> tuple[Suite, ...]:
 def compute_meaning_surprise(
     beliefs: Float[np.ndarray, "words+1 events"],
 ) -> Float[np.ndarray, " words"]:
-    """Compute (1) at each word from beliefs before the first word and after each."""
+    """Compute (1) at each word, from the beliefs before the first word and after each word."""
     return np.asarray(rel_entr(beliefs[1:], beliefs[:-1]).sum(axis=1))
 
 
 def compute_literal_divergence(
     inferred: Float[np.ndarray, "times events"], literal: Float[np.ndarray, "times events"]
 ) -> Float[np.ndarray, " times"]:
-    """Compute (2) from beliefs with noise and without; the latter may be NaN, for no belief."""
+    """Compute (2) from beliefs with noise and without; the latter are NaN for impossible words."""
     mean = (inferred + literal) / 2
     both = (rel_entr(inferred, mean) + rel_entr(literal, mean)).sum(axis=1) / 2
     heard = np.isfinite(inferred).all(axis=1)
@@ -87,8 +86,8 @@ def measure_ideal(suites: Sequence[Suite]) -> pd.DataFrame:
     -------
     DataFrame
         suite, condition, item, position, word, measure, value, critical, and `literal`: whether
-        the words so far could be heard without noise. A value is NaN where nothing in the world,
-        noise included, begins with the words.
+        the words so far can occur without noise. A value is NaN where the words so far are
+        impossible even with noise.
     """
     return _measure_items(suites, _measure_sentence)
 
@@ -96,17 +95,17 @@ def measure_ideal(suites: Sequence[Suite]) -> pd.DataFrame:
 def measure_divergence(
     networks: Sequence[Network], literal: Sequence[Network], suites: Sequence[Suite]
 ) -> pd.DataFrame:
-    """Measure how far networks trained with noise depart from others without, at every word.
+    """Measure the divergence of networks trained with noise from others without, at every word.
 
     This is the counterpart of (2) for networks: Σ JS(y_k, l_k) over roles and units k, where y are
     the beliefs of a network trained in the suites' world and l those of one trained in the same
-    world without noise. A network has an answer to any sentence, so an impossible one needs no
-    rule of its own. The counterpart of (1) is `measure_words` with "bayesian_surprise".
+    world without noise. A network answers any sentence, so that impossible ones need no special
+    rule. The counterpart of (1) is `measure_words` with "bayesian_surprise".
 
     Parameters
     ----------
     networks, literal : sequence of Network
-        As many of the one as of the other; they are compared in pairs.
+        Two sequences of the same length; networks are compared in pairs.
     suites : sequence of Suite
         The sentences to measure.
 
@@ -138,13 +137,13 @@ def measure_divergence(
     return pd.concat(parts, ignore_index=True)
 
 
-Measured = tuple[dict[str, np.ndarray], dict[str, np.ndarray]]  # measures, and more columns
+Measured = tuple[dict[str, np.ndarray], dict[str, np.ndarray]]  # measures, and other columns
 
 
 def _measure_items(
     suites: Sequence[Suite], measure: Callable[[World, Utterance], Measured]
 ) -> pd.DataFrame:
-    """Return what `measure` says of every word of every item."""
+    """Return a row for every measure of every word of every item."""
     parts = []
     for suite in suites:
         for (condition, item), row in suite.rows.items():
@@ -152,15 +151,14 @@ def _measure_items(
             head: dict[str, Any] = {"suite": suite.name, "condition": condition, "item": item}
             head |= {"position": position, "word": row.utterance.words}
             measures, more = measure(suite.world, row.utterance)
+            more["critical"] = position == row.critical
             for name, value in measures.items():
-                columns = {"measure": name, "value": value, **more}
-                columns["critical"] = position == row.critical
-                parts.append(pd.DataFrame(head | columns))
+                parts.append(pd.DataFrame(head | {"measure": name, "value": value} | more))
     return pd.concat(parts, ignore_index=True)
 
 
 def _compare_networks(pair: tuple[Network, Network], _: World, utterance: Utterance) -> Measured:
-    """Return how far the first of two networks departs from the second at each word."""
+    """Return the divergence of the first of two networks from the second at each word."""
     beliefs = (np.asarray(network.comprehend(utterance), np.float64) for network in pair)
     return {"literal_divergence": _compute_unit_divergence(*beliefs).sum(axis=(1, 2))}, {}
 
@@ -173,7 +171,7 @@ def _compute_unit_divergence(y: np.ndarray, other: np.ndarray) -> np.ndarray:
 
 
 def _measure_sentence(world: World, utterance: Utterance) -> Measured:
-    """Return both measures at each word, and whether the words so far can be said."""
+    """Return both measures at each word, and whether the words so far can occur without noise."""
     inferred, literal = (
         compute_meaning_beliefs(world, utterance, literal=plain) for plain in (False, True)
     )
@@ -227,7 +225,7 @@ def judge_signals(words: pd.DataFrame, suites: Sequence[Suite]) -> pd.DataFrame:
 
 
 def _judge_finding(words: pd.DataFrame, finding: Finding) -> dict[str, object]:
-    """Judge a finding over items; nothing where its measure is not among the words."""
+    """Judge a finding over items; return {} where its measure is not among the words."""
     measure = MEASURE_OF[finding.signal]
     own = words[words["critical"] & (words["measure"] == measure)]
     if own.empty:

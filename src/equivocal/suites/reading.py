@@ -1,28 +1,29 @@
-"""How sentences are read: by the trained network, by simulated comprehenders, by the world itself.
+"""Readings of sentences: by trained networks, by simulated comprehenders, and exact beliefs.
 
 A comprehender is a last layer θ. Asked a probe with the features ψ, it prefers the answer where
 
     θ_answerᵀψ > θ_rivalᵀψ                                                               (1)
 
 and it reads the sentence as `answer` (the tracked units) if (1) holds for every probe, as `rival`
-if the opposite does, and as `neither` otherwise: if, say, the man is both the likelier agent and
-the likelier patient. Logits are compared, so nothing is lost to rounding near 0. The trained
-network is one comprehender. A posterior is many, its particles:
+if the opposite does, and as `neither` otherwise: for example if the man is both the likelier agent
+and the likelier patient. Logits are compared, so nothing is lost to rounding near 0. The trained
+network is one comprehender. The particles of a posterior are many:
 
     θ_k ~ posterior( N(θ_k^trained, v I), questions of the first n sentences )
 
-v is the prior variance. n is the number of *sentences heard*: the rows of the posterior, while the
-network, and with it ψ and the centre of the prior, stays as trained on all. So n says how much
-evidence narrows the uncertainty about one and the same network; a network trained on fewer
-sentences would also have other features, and the two effects could not be separated. Of the n
-sentences a tenth is left out, drawn anew for each n: of all sentences the tenth that training held
-out, of fewer another one, so that some of those that training held out are then among the rows.
-Units are independent under this posterior, so only those that are asked for are sampled.
+v is the prior variance. n is the number of *sentences heard*: they give the rows of the posterior,
+while the network, and with it ψ and the centre of the prior, stays as trained on all sentences. So
+n is the amount of evidence that narrows the uncertainty about one and the same network; a network
+trained on fewer sentences would also have other features, and the two effects could not be
+separated. A tenth of the n sentences is left out, drawn anew for each n: of all sentences it is the
+tenth that training held out, of fewer sentences another one, so that some that training held out
+are then among the rows. Units are independent under this posterior, so only those that are asked
+for are sampled.
 
 Ferreira (2003, Cognitive Psychology 47, 164–203) asked people who did what; the `rival` reading of
 an implausible passive is what she counts as error. That particles stand for people is a hypothesis.
 
-The sampler's settings (`SAMPLER`) may be changed; stored readings are then sampled again.
+The settings of the sampler (`SAMPLER`) may be changed; stored readings are then recomputed.
 """
 
 import json
@@ -50,7 +51,7 @@ NAN = float("nan")
 
 
 class Readings(NamedTuple):
-    """What comprehenders made of every item."""
+    """Shares of readings and mean beliefs of comprehenders, for every item."""
 
     values: np.ndarray  # (items, MEASURED), each between 0 and 1
     converged: bool  # whether the sampler of their posterior converged
@@ -62,13 +63,13 @@ class Reader:
     Parameters
     ----------
     construction : Construction
-        What is read.
+        The construction whose sentences are read.
     run : Run
         Networks trained in the construction's world.
     index : int
-        Which of them.
+        The number of the network.
     store : Store, optional
-        Keeps the readings of posteriors, as readings/CONSTRUCTION/NN_vVARIANCE_nHEARD.json.
+        Stores the readings of posteriors, as readings/CONSTRUCTION/NN_vVARIANCE_nHEARD.json.
     """
 
     def __init__(
@@ -88,7 +89,7 @@ class Reader:
         -------
         DataFrame
             A row for each item: shares of `READINGS`, belief in answer and rival for its first
-            probe, and the exact beliefs, which are NaN where the world never says the sentence.
+            probe, and the exact beliefs, which are NaN where the sentence is impossible.
         """
         layer = self.network.last_layer().sel(unit=list(self.construction.units)).values
         readings = Readings(self._read(layer[:, None]), converged=True)
@@ -104,7 +105,7 @@ class Reader:
         variance : float
             v, the prior variance.
         heard : int, optional
-            n, the number of sentences heard; all of the corpus where not given.
+            n, the number of sentences heard; by default all of the corpus.
 
         Returns
         -------
@@ -190,7 +191,7 @@ def compute_exact_beliefs(construction: Construction) -> tuple[tuple[float, floa
     Returns
     -------
     tuple of pairs of float
-        In the order of the items; NaN where the world never says the sentence.
+        In the order of the items; NaN where the sentence is impossible in the world.
     """
     world, found = construction.world, []
     for item in construction.items:
@@ -212,7 +213,7 @@ def save_readings(readings: Readings, path: Path) -> None:
 
 
 def load_readings(path: Path, items: int) -> Readings:
-    """Load the readings of so many items, or raise an `UnreadableError`."""
+    """Load the readings of a given number of items, or raise an `UnreadableError`."""
     try:
         content = read_json(path)
         values, converged = np.array(content["values"], float), content["converged"]

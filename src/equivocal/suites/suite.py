@@ -1,4 +1,4 @@
-"""Suites as data: a TOML file about conditions and findings, a CSV file with items.
+"""Suites as data: a TOML file with conditions and findings, and a CSV file with items.
 
 A paradigm has items with a critical word, and findings that its measure should show:
 
@@ -72,24 +72,24 @@ PARADIGMS = (  # in the order of the 2018 article's argument: sentences, single 
 
 @dataclass(frozen=True)
 class Finding:
-    """What people showed: a contrast of conditions that the measure should make positive."""
+    """A result about people: a contrast of conditions that should be positive in the measure."""
 
     says: str
     contrast: dict[str, float]  # weight by condition; they sum to zero
-    source: str  # in short: authors and year
-    signal: str = "N400"  # what it is about; of networks only the N400 is measured
+    source: str  # authors and year
+    signal: str = "N400"  # the event-related potential; of networks only the N400 is measured
 
 
 @dataclass(frozen=True)
 class Suite:
-    """One paradigm: items in conditions, and what is expected of them."""
+    """One paradigm: items in conditions, and the findings that are expected."""
 
     name: str
     title: str
     world: World
     measure: str
     sources: tuple[str, ...]
-    note: str  # where it departs from the study it follows
+    note: str  # how it differs from the study that it follows
     conditions: dict[str, str]  # name: its name in the published data, or ""
     findings: tuple[Finding, ...]
     items: tuple[str, ...]
@@ -97,7 +97,7 @@ class Suite:
 
     @property
     def after(self) -> str:
-        """The first source in short."""
+        """Authors and year of the first source."""
         return _shorten(self.sources[0]) if self.sources else ""
 
 
@@ -140,7 +140,7 @@ def load_suite(name_or_path: str | Path) -> Suite:
     Raises
     ------
     UserError
-        For any mistake in either file, with the file, the place and what to change.
+        For any mistake in either file; the message names the file, the place and what to change.
     """
     path = find_named_file(name_or_path, DATA, "suite")
     file = _read_file(path)
@@ -149,12 +149,13 @@ def load_suite(name_or_path: str | Path) -> Suite:
         path.with_suffix(".csv"), world, needs=("critical_word",), conditions=file.conditions
     )
     findings = tuple(_parse_finding(finding, file, path) for finding in file.findings)
-    made = {"name": path.stem, "world": world, "note": " ".join(file.note.split())}
-    made |= {"findings": findings, "items": items.items, "rows": items.rows}
-    return Suite(**dict(file) | made)
+    parsed = {"name": path.stem, "world": world, "note": " ".join(file.note.split())}
+    parsed |= {"findings": findings, "items": items.items, "rows": items.rows}
+    return Suite(**dict(file) | parsed)
 
 
 def _read_file(path: Path) -> _SuiteFile:
+    """Read the TOML file of a paradigm, and check its name, measure and published conditions."""
     file = validate(_SuiteFile, read_toml(path), "key", f"{path}: ")
     if not is_plain_name(path.stem):
         raise UserError(f"{path}: figures are named after it; give it a shorter, plain name.")
@@ -168,18 +169,20 @@ def _read_file(path: Path) -> _SuiteFile:
 
 
 def _load_world(path: Path, name: str) -> World:
+    """Load the world of a suite: one of the package, or a file beside the suite's."""
     plain, values = split_world_name(name)
     if plain in list_shipped_worlds():
         return _load_shipped_world(name)
     where = f"{path}, world"
-    resolve_inside(path.parent, name, where)  # a file of this very name comes first
+    resolve_inside(path.parent, name, where)  # a file may have the whole name, values included
     return World.load(f"{resolve_inside(path.parent, plain, where)}{values}")
 
 
-_load_shipped_world = cache(World.load)  # nine suites share one
+_load_shipped_world = cache(World.load)  # the nine paradigms share a world
 
 
 def _parse_finding(finding: _FindingFile, file: _SuiteFile, path: Path) -> Finding:
+    """Check a finding, and express a pair of conditions as a contrast."""
     where = f"{path}, finding {finding.says!r:.80}"
     pair, weights = (finding.larger, finding.smaller), finding.contrast
     if (pair == (None, None)) == (not weights) or (None in pair and any(pair)):
@@ -200,7 +203,7 @@ def _parse_finding(finding: _FindingFile, file: _SuiteFile, path: Path) -> Findi
 
 
 def _shorten(source: str) -> str:
-    """Return authors and year of a source, or all of it where they cannot be recognised."""
+    """Return authors and year of a source, or all of it where it is written in another way."""
     authors, sign, _ = source.partition("),")
     return f"{authors})" if sign else source
 
@@ -213,8 +216,8 @@ class Construction:
     title: str
     world: World
     sources: tuple[str, ...]
-    readings: dict[str, str]  # what figures call `answer` (the tracked units) and `rival`
-    conditions: dict[str, str]  # name: an example, and after a colon what is special about it
+    readings: dict[str, str]  # labels in figures of `answer` (the tracked units) and `rival`
+    conditions: dict[str, str]  # name: an example and, after a colon, what distinguishes it
     items: tuple[Item, ...]
     curves: tuple[str, ...] = ()  # conditions followed over prior variances and sentences heard
     # condition: share of people who took the rival reading, as published
@@ -249,7 +252,7 @@ def load_construction(name: str) -> Construction:
     Raises
     ------
     UserError
-        Where there is none of that name.
+        Where there is no construction of this name.
     """
     path = Path(str(CONSTRUCTION_DATA / f"{check_construction(name)}.toml"))
     about = read_toml(path)
@@ -259,7 +262,7 @@ def load_construction(name: str) -> Construction:
         world,
         needs=("tracked_units", "rival_units"),
         conditions=about["conditions"],
-        balanced=False,  # a sentence that is impossible in one condition may be said in another
+        balanced=False,  # an item that is impossible in one condition may be possible in another
     )
     return Construction(
         **about | {"name": name, "world": world, "items": tuple(items.rows.values())}
@@ -280,7 +283,7 @@ def load_published_means() -> pd.DataFrame:
 
 
 def find_published(suite: Suite, measure: str) -> dict[str, np.ndarray]:
-    """Return the published networks' means by our name of the condition, where there are any."""
+    """Return the means of the published networks by condition, for conditions that they have."""
     if measure != PUBLISHED_MEASURE:
         return {}
     known = load_published_means()

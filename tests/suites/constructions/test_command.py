@@ -88,7 +88,7 @@ def test_records_of_other_constructions_stay_where_they_can_be_read(
     (tmp_path / "constructions.toml").write_text(earlier)
     attachment = load_construction("attachment")
     settings = {"constructions": {"attachment": {"items": 192}}}
-    tables = {"attachment_readings": made_up_readings()}
+    tables = {"attachment_readings": make_readings()}
     tables["attachment_shares"] = tabulate_shares(tables["attachment_readings"])
     SuitesResult(
         name="suites", tables=tables, settings=settings, constructions=(attachment,)
@@ -100,8 +100,8 @@ def test_records_of_other_constructions_stay_where_they_can_be_read(
     assert lost == ("]" not in earlier)
 
 
-def made_up_readings() -> pd.DataFrame:
-    """Readings of two networks that believe the same of everything."""
+def make_readings() -> pd.DataFrame:
+    """Make readings of two networks with equal beliefs."""
     numbers = [*READINGS, "belief", "rival_belief", "exact", "rival_exact"]
     kinds = (("trained", 0.0), ("posterior", 1.0))
     return pd.DataFrame(
@@ -123,7 +123,7 @@ def made_up_readings() -> pd.DataFrame:
 
 
 def test_the_summary_has_a_line_for_every_condition() -> None:
-    attachment, readings = load_construction("attachment"), made_up_readings()
+    attachment, readings = load_construction("attachment"), make_readings()
     readings.loc[0, "converged"] = False
     tables = {"readings": readings, "shares": tabulate_shares(readings)}
     tables["beliefs"] = tabulate_beliefs(readings)
@@ -172,7 +172,7 @@ def test_a_quick_run_writes_all_and_is_found_again(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_run_that_was_stopped_goes_on(tmp_path: Path) -> None:
+def test_a_stopped_run_resumes(tmp_path: Path) -> None:
     """One network: no interval over networks, no warning. Ctrl-C after the second posterior."""
     arguments = ["constructions", "run", "--quick", "--networks", "1", "--only", "word_order"]
     process = subprocess.Popen(

@@ -1,4 +1,4 @@
-"""The shipped constructions: made as shipped, and what their conditions say is so in the world."""
+"""The shipped constructions: generated as shipped, with conditions that hold in their world."""
 
 from pathlib import Path
 
@@ -17,12 +17,12 @@ def shipped() -> dict[str, Construction]:
 
 
 def exact(construction: Construction, condition: str) -> np.ndarray:
-    """(items, 2): exact belief in answer and rival."""
+    """Return exact beliefs in answer and rival, (items, 2)."""
     found = zip(construction.items, compute_exact_beliefs(construction), strict=True)
     return np.array([truth for item, truth in found if item.condition == condition])
 
 
-def test_all_that_is_shipped_is_listed_and_made() -> None:
+def test_every_shipped_file_is_listed_and_generated() -> None:
     files = {
         Path(entry.name).stem
         for entry in CONSTRUCTION_DATA.iterdir()
@@ -32,7 +32,7 @@ def test_all_that_is_shipped_is_listed_and_made() -> None:
 
 
 @pytest.mark.parametrize("name", CONSTRUCTIONS)
-def test_items_are_what_the_world_makes(name: str) -> None:
+def test_items_are_those_generated_from_the_world(name: str) -> None:
     assert (CONSTRUCTION_DATA / f"{name}.csv").read_text(encoding="utf-8") == make_csv(name)
 
 

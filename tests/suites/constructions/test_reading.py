@@ -60,7 +60,7 @@ def test_a_reading_needs_every_question() -> None:
 def test_the_trained_network_reads_as_its_activations_say(
     chase: Construction, small_run: Run, trained: pd.DataFrame
 ) -> None:
-    """`comprehend` is another way to the same numbers."""
+    """`comprehend` computes the same numbers in another way."""
     for item in chase.items:
         last = small_run.networks[0].comprehend(item.utterance, list(item.tracked)).isel(word=-1)
         pairs = [
@@ -80,7 +80,7 @@ def test_possible_sentences_are_read_as_they_are_meant(trained: pd.DataFrame) ->
     assert (trained.loc["a word is asked", "answer"] == 1).all()
 
 
-def test_exact_beliefs_are_those_of_the_world_and_none_where_it_never_says_so(
+def test_exact_beliefs_are_the_worlds_and_nan_for_impossible_sentences(
     chase: Construction, garden: World
 ) -> None:
     for item, pair in zip(chase.items, compute_exact_beliefs(chase), strict=True):
@@ -94,7 +94,7 @@ def test_exact_beliefs_are_those_of_the_world_and_none_where_it_never_says_so(
     assert compute_exact_beliefs(made)[0] == pytest.approx((0.8, 0.2))
 
 
-def test_without_doubt_particles_read_as_the_trained_network(
+def test_with_a_tiny_prior_particles_read_as_the_trained_network(
     chase: Construction, small_run: Run, trained: pd.DataFrame
 ) -> None:
     """Prior variance 1e-8 about the trained weights: D = 21 features move a logit by 5e-4."""
@@ -108,7 +108,7 @@ def test_without_doubt_particles_read_as_the_trained_network(
 def test_the_fewer_sentences_are_heard_the_more_particles_differ(
     chase: Construction, small_run: Run
 ) -> None:
-    """Where the trained network is sure of a reading, doubt takes some of it away."""
+    """Where the trained network is sure of a reading, uncertainty makes some particles differ."""
     reader = Reader(chase, small_run, 0)
     many, few = (reader.read_posterior(10.0, heard) for heard in (400, 4))
     assert list(many["heard"].unique()) == [400]
@@ -119,7 +119,7 @@ def test_the_fewer_sentences_are_heard_the_more_particles_differ(
     pd.testing.assert_frame_equal(few, again)
 
 
-def test_what_particles_read_is_stored_to_the_last_digit(
+def test_readings_of_particles_are_stored_with_every_digit(
     chase: Construction, small_run: Run, tmp_path: Path
 ) -> None:
     first = Reader(chase, small_run, 0, Store(tmp_path)).read_posterior(1.0)
@@ -138,7 +138,7 @@ def test_what_particles_read_is_stored_to_the_last_digit(
 def test_other_items_and_other_weights_are_read_anew(
     chase: Construction, small_run: Run, tmp_path: Path
 ) -> None:
-    """Stored readings are of the same sentences, probes and weights, or they are not used."""
+    """Stored readings are used only for the same sentences, probes and weights."""
     store = Store(tmp_path)
     Reader(chase, small_run, 0, store).read_posterior(1.0)
     swapped = [replace(i, tracked=i.rivals, rivals=i.tracked) for i in chase.items]

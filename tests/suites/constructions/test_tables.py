@@ -17,8 +17,8 @@ from equivocal.world import World
 NETWORKS, ITEMS = 4, 5
 
 
-def made_up(beliefs: str, variance: float, heard: int = 1000, seed: int = 0) -> pd.DataFrame:
-    """Two conditions; in the second the world has no belief."""
+def make_readings(beliefs: str, variance: float, heard: int = 1000, seed: int = 0) -> pd.DataFrame:
+    """Make readings in two conditions; in the second there is no exact belief."""
     rng, rows = np.random.default_rng(seed), []
     for condition in ("said", "never said"):
         for network in range(NETWORKS):
@@ -48,7 +48,7 @@ def made_up(beliefs: str, variance: float, heard: int = 1000, seed: int = 0) -> 
 
 @pytest.fixture(scope="module")
 def readings() -> pd.DataFrame:
-    return pd.concat([made_up("trained", 0.0), made_up("posterior", 1.0, seed=1)])
+    return pd.concat([make_readings("trained", 0.0), make_readings("posterior", 1.0, seed=1)])
 
 
 def test_shares_have_intervals_over_networks_and_over_items(readings: pd.DataFrame) -> None:
@@ -69,7 +69,7 @@ def test_shares_have_intervals_over_networks_and_over_items(readings: pd.DataFra
 
 
 def test_intervals_of_shares_that_are_counts_are_exact_binomial_ones() -> None:
-    readings = made_up("trained", 0.0)
+    readings = make_readings("trained", 0.0)
     readings["rival"] = (readings["network"] == 0).astype(float)  # one of four networks
     row = tabulate_shares(readings).query("condition == 'said' and reading == 'rival'").iloc[0]
     exact = stats.binomtest(1, 4).proportion_ci(0.95, "exact")
@@ -129,7 +129,11 @@ def test_intervals_of_shares_hold_the_mean_at_least_as_often_as_they_say() -> No
 
 
 def test_a_single_network_has_no_interval() -> None:
-    rows = made_up("trained", 0.0).query("network == 0").assign(answer=1.0, rival=0.0, neither=0.0)
+    rows = (
+        make_readings("trained", 0.0)
+        .query("network == 0")
+        .assign(answer=1.0, rival=0.0, neither=0.0)
+    )
     table = tabulate_shares(rows)
     assert (table["networks"] == 1).all()
     assert table[["share_network_low", "share_network_high"]].isna().all(axis=None)
@@ -206,7 +210,7 @@ def test_the_figure_shows_every_share_and_the_people(
 
 def test_curves_run_over_variances_and_over_sentences(construction: Construction) -> None:
     grid = [(0.1, 1000), (1.0, 1000), (10.0, 1000), (1.0, 100)]
-    parts = [made_up("posterior", v, n, seed=i) for i, (v, n) in enumerate(grid)]
+    parts = [make_readings("posterior", v, n, seed=i) for i, (v, n) in enumerate(grid)]
     shares = tabulate_shares(pd.concat(parts))
     figure = draw_curves(shares, construction)
     left, right = figure.axes
@@ -226,7 +230,7 @@ def test_curves_run_over_variances_and_over_sentences(construction: Construction
 
 
 def test_a_curve_of_a_single_network_has_no_bars(construction: Construction) -> None:
-    parts = [made_up("posterior", v) for v in (0.1, 1.0, 10.0)]
+    parts = [make_readings("posterior", v) for v in (0.1, 1.0, 10.0)]
     readings = pd.concat(parts)
     for networks in (1, 2):
         shares = tabulate_shares(readings[readings["network"] < networks])
