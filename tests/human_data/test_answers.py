@@ -55,7 +55,7 @@ def test_counts_by_hand() -> None:
     assert found["b"].value == pytest.approx(1 - 3 / 9)
     assert found["literal"].value == pytest.approx(2 / 6)
     assert np.isnan(found["w"].low)  # of one item
-    with pytest.raises(UserError, match="takes two of each, got 1; ask again"):
+    with pytest.raises(UserError, match="two answers to each question are needed .*, got 1;"):
         count_answers(np.zeros((2, 3, 1), int), 2)
 
 
@@ -179,7 +179,7 @@ def test_questions_of_an_item_are_resampled_together() -> None:
 
 
 def test_arrays_that_are_not_beliefs_are_refused() -> None:
-    with pytest.raises(UserError, match=r"one in sum over options; got .* \(2, 4, 2\)"):
+    with pytest.raises(UserError, match=r"sum to one over options; got .* \(2, 4, 2\)"):
         draw_answers(believe([0.5, 0.6], [1, 0]), 2, np.random.default_rng(0))
     np.testing.assert_allclose(share_beliefs(np.array(0.1), np.array(0.2)), [0.1, 0.2, 0.7])
     assert (

@@ -70,7 +70,7 @@ def test_scripts_of_answers_and_proportions() -> None:
         ({"response": 1.0}, "is 1 in every trial, .* name another column with --response"),
         ({"counts": 0}, "the number of answers is 0 in line 2, and the number"),
         ({"response": 0.3, "counts": lambda t: 7 + t["row"] % 2}, "is 0.3 in every trial"),
-        ({"response": lambda t: t["chance"].round(3), "counts": 3}, "no proportion of 3 answers"),
+        ({"response": lambda t: t["chance"].round(3), "counts": 3}, "a proportion of 3 answers"),
         ({"response": lambda t: (t["item"].astype(int) % 2) * 1.0}, "every item has one answer in"),
         ({"response": lambda t: (t["participant"] < "p09") * 1.0}, "every participant has one ans"),
     ],

@@ -121,7 +121,9 @@ def count_answers(answers: np.ndarray, options: int) -> Answered:
     """Count answers (participants, questions, repetitions), with two or more repetitions."""
     R = answers.shape[-1]
     if R < 2:
-        raise UserError(f"to see whether answers differ takes two of each, got {R}; ask again.")
+        raise UserError(
+            f"two answers to each question are needed to compare them, got {R}; ask again."
+        )
     counts = np.stack([(answers == k).sum(axis=-1) for k in range(options)], axis=-1)
     return Answered(counts / R, ((counts**2).sum(axis=-1) - R) / (R * (R - 1)))
 
@@ -130,8 +132,8 @@ def _check_beliefs(beliefs: np.ndarray) -> None:
     """Refuse arrays of another shape, and values that are no probabilities of options."""
     if beliefs.ndim != 3 or not np.allclose(beliefs.sum(axis=-1), 1) or not (beliefs >= 0).all():
         raise UserError(
-            "beliefs must be (participants, questions, options), at least zero and one in sum over "
-            f"options; got an array of shape {beliefs.shape}."
+            "beliefs must have the shape (participants, questions, options), be at least zero, and "
+            f"sum to one over options; got an array of shape {beliefs.shape}."
         )
 
 

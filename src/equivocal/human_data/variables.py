@@ -102,13 +102,13 @@ def _prepare_answers(trials: pd.DataFrame, log: bool) -> Response:
     _refuse_first(
         trials[~((counts >= 1) & (counts % 1 == 0))],
         "the number of answers is {counts:g} in line {row}, and the number of answers must be a "
-        "whole number from 1 on; correct it, or remove that trial.",
+        "whole number of at least 1; correct it, or remove that trial.",
     )
     ones = np.round(values * counts)
     _refuse_first(
         trials[(values < 0) | (values > 1) | (np.abs(values * counts - ones) > ROUNDED)],
-        "the response is {response:g} in line {row}, which is no proportion of {counts:g} answers; "
-        "give the number of ones divided by the number of answers.",
+        "the response is {response:g} in line {row}, which is not a proportion of {counts:g} "
+        "answers; give the number of ones divided by the number of answers.",
     )
     _check_variance(trials, ones / counts)
     return Response(ones / counts, counts, binomial=True)

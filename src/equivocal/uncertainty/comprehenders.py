@@ -268,7 +268,7 @@ def load_members(path: Path, network: Network, kind: str) -> Comprehenders:
     Raises
     ------
     UnreadableError
-        Where the file is damaged, or is of another world or of networks of another size.
+        Where the file is damaged, belongs to another world, or holds networks of another size.
     """
     single, about = name_arrays(network.model), {}
 
@@ -279,7 +279,7 @@ def load_members(path: Path, network: Network, kind: str) -> Comprehenders:
             shape not in [(size, *single[name].shape) for size in sizes]
             for name, shape in shapes.items()
         ):
-            raise ValueError("it is of networks of another size")
+            raise ValueError("it holds networks of another size")
 
     with refuse_mistakes(path):
         # values are checked before they are broadcast: a small file may claim a million members
@@ -300,7 +300,7 @@ def _read_header(metadata: dict[str, str], network: Network) -> dict[str, Any]:
     """Return the header of a file, after checking the world and the type of each entry."""
     about = parse_json(metadata.get(HEADER, "{}"))
     if not isinstance(about, dict) or about.get("fingerprint") != network.world.fingerprint:
-        raise ValueError("it is of another world or version")
+        raise ValueError("it belongs to another world or version")
     if not 1 <= int(about["members"]) <= MOST_MEMBERS:
         raise ValueError(f"it holds {about['members']} members")
     if not isinstance(about["converged"], bool | None):
