@@ -16,14 +16,14 @@ from functools import cached_property
 import numpy as np
 from scipy import linalg
 
-from equivocal.mixed_models.linear import RandomPart
+from equivocal.mixed_models.linear import RandomPart, count_levels, fill_values
 
 
 class Layout:
     """The order of the columns of Z in H, and sums over the trials of each level."""
 
     def __init__(self, parts: Sequence[RandomPart]) -> None:
-        sizes = [part.size for part in parts]
+        sizes = [count_levels(part) for part in parts]
         factors: dict[int, list[int]] = {}
         for number, part in enumerate(parts):
             same = (b for b in factors if np.array_equal(parts[b].level, part.level))
@@ -32,7 +32,7 @@ class Layout:
         self.rest = [b for b in range(len(parts)) if b not in self.first]
         self.factor_of = {b: lead for lead, own in factors.items() for b in own}
         self.levels = [part.level for part in parts]
-        self.values = [part.fill_values() for part in parts]
+        self.values = [fill_values(part) for part in parts]
         self.sizes = sizes
         self.groups = sizes[self.first[0]]
         self.width = sum(sizes[b] for b in self.rest)  # of E

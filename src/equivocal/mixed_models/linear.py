@@ -46,15 +46,6 @@ class RandomPart(NamedTuple):
     level: np.ndarray  # of each trial, from 0
     values: np.ndarray | None = None
 
-    @property
-    def size(self) -> int:
-        """The number of levels."""
-        return int(self.level.max()) + 1
-
-    def fill_values(self) -> np.ndarray:
-        """Return the value of each trial, one for a random intercept."""
-        return np.ones(len(self.level)) if self.values is None else self.values
-
 
 @dataclass(frozen=True)
 class MixedFit:
@@ -165,8 +156,18 @@ def fit_mixed(
     True
     """
     check_trials(len(y), X.shape[1])
-    with limit_threads(sum(part.size for part in parts) < SMALL):
+    with limit_threads(sum(map(count_levels, parts)) < SMALL):
         return _fit(y, X, parts, reml)
+
+
+def count_levels(part: RandomPart) -> int:
+    """Return the number of levels, each of which has a column of Z."""
+    return int(part.level.max()) + 1
+
+
+def fill_values(part: RandomPart) -> np.ndarray:
+    """Return the value of each trial, one for a random intercept."""
+    return np.ones(len(part.level)) if part.values is None else part.values
 
 
 def limit_threads(small: bool) -> AbstractContextManager[object]:
@@ -248,7 +249,7 @@ class _Problem:
         self.reml = reml
         self.divisor = len(y) - X.shape[1] if reml else len(y)
         W = np.column_stack([X, y])
-        sizes = [part.size for part in parts]
+        sizes = [count_levels(part) for part in parts]
         Z = sparse.hstack([_build_indicators(part) for part in parts], "csr")
         self.ZtZ: np.ndarray = (Z.T @ Z).toarray()
         self.ZtW: np.ndarray = np.asarray(Z.T @ W)
@@ -362,7 +363,7 @@ def _build_indicators(part: RandomPart) -> sparse.csr_array:
     """Build the columns of Z for one random part."""
     n = len(part.level)
     places = np.arange(n), part.level
-    return sparse.csr_array((part.fill_values(), places), shape=(n, part.size))
+    return sparse.csr_array((fill_values(part), places), shape=(n, count_levels(part)))
 
 
 def _differentiate(

@@ -37,6 +37,7 @@ from equivocal.mixed_models.linear import (
     MixedFit,
     RandomPart,
     check_trials,
+    count_levels,
     limit_threads,
 )
 
@@ -93,7 +94,7 @@ def fit_logistic(
     True
     """
     check_trials(len(y), X.shape[1])
-    with limit_threads(sum(part.size for part in parts) < 10 * SMALL):
+    with limit_threads(sum(map(count_levels, parts)) < 10 * SMALL):
         problem = LogisticProblem(y, X, parts, np.ones(len(y)) if counts is None else counts)
         return _fit(problem, [part.name for part in parts])
 
