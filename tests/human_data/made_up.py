@@ -1,4 +1,4 @@
-"""Small data sets with two crossed groups, and the likelihood of them written out."""
+"""Small data sets with two crossed groups, and their likelihood by dense matrices."""
 
 import numpy as np
 from scipy.stats import multivariate_normal
@@ -8,7 +8,7 @@ from equivocal.mixed_models import MixedFit, RandomPart
 
 
 def crossed(P=8, items=6, *, beta=20.0, sds=(50.0, 20.0), noise=60.0, seed=0, between=False):
-    """(y, X, parts): everybody reads everything once; `between`: one value of x for each item."""
+    """Return (y, X, parts) of a crossed design; with `between`, x has one value for each item."""
     rng = np.random.default_rng(seed)
     p, i = (axis.ravel() for axis in np.meshgrid(np.arange(P), np.arange(items), indexing="ij"))
     x = rng.normal(size=items)[i] if between else rng.normal(size=P * items)
@@ -28,7 +28,7 @@ def dense_covariance(parts, sds, sd_residual, n):
 
 
 def log_likelihood(y, X, parts, fit: MixedFit) -> float:
-    """By scipy's multivariate normal, nothing eliminated."""
+    """Return the log-likelihood of a fit by scipy's multivariate normal."""
     V = dense_covariance(parts, fit.sds, fit.sd_residual, len(y))
     with threadpool_limits(1):  # the other workers of a test run want the other cores
         return float(multivariate_normal(X @ fit.coefficients, V).logpdf(y))

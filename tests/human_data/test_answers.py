@@ -1,4 +1,4 @@
-"""Shares, w and b: by hand, against simulation, and whether intervals cover."""
+"""Shares, w and b computed by hand and by simulation, and the coverage of intervals."""
 
 import numpy as np
 import pytest
@@ -17,7 +17,7 @@ NAMES = ("literal", "plausible", "other")
 
 
 def believe(*rows):
-    """(participants, questions, options), the same for each question of a participant."""
+    """Return (participants, questions, options), equal for all questions of a participant."""
     return np.repeat(np.array(rows, float)[:, None], 4, axis=1)
 
 
@@ -55,11 +55,11 @@ def test_counts_by_hand() -> None:
     assert found["b"].value == pytest.approx(1 - 3 / 9)
     assert found["literal"].value == pytest.approx(2 / 6)
     assert np.isnan(found["w"].low)  # of one item
-    with pytest.raises(UserError, match="takes two of each, got 1; ask again"):
+    with pytest.raises(UserError, match="two answers to each question are needed .*, got 1;"):
         count_answers(np.zeros((2, 3, 1), int), 2)
 
 
-def test_counts_estimate_without_bias_what_beliefs_say() -> None:
+def test_estimates_from_counts_are_unbiased() -> None:
     """The mean of 400 experiments lies within four of its standard errors."""
     rng = np.random.default_rng(0)
     beliefs = rng.dirichlet([1, 0.5, 0.3], size=(5, 6))
@@ -74,7 +74,7 @@ def test_counts_estimate_without_bias_what_beliefs_say() -> None:
         assert abs(mean[k] - expected[name].value) < 4 * error[k]
 
 
-def test_draws_follow_beliefs_and_the_likeliest_never_waver() -> None:
+def test_draws_follow_beliefs_and_likeliest_answers_never_vary() -> None:
     rng = np.random.default_rng(1)
     beliefs = believe([0.7, 0.2, 0.1], [0, 0, 1])
     drawn = draw_answers(beliefs, 20_000, rng)
@@ -86,7 +86,7 @@ def test_draws_follow_beliefs_and_the_likeliest_never_waver() -> None:
     assert summarise(steady)["b"].value == 1
 
 
-def test_intervals_cover_what_holds_for_all_participants_and_items() -> None:
+def test_intervals_cover_the_values_of_the_population() -> None:
     """Log odds vary by participant and item; 60 experiments, intervals of 95 %, conservative.
 
     Eight misses or more of 60 have probability 0.006 if they miss 5 % of the time.
@@ -108,7 +108,7 @@ def test_intervals_cover_what_holds_for_all_participants_and_items() -> None:
     assert max(missed.values()) < 8
 
 
-def test_intervals_of_particles_cover_what_holds_for_all_networks() -> None:
+def test_intervals_of_particles_cover_the_values_of_all_networks() -> None:
     """Five particles of each of five networks, which differ more than particles of one do.
 
     Eight misses or more of 60 have probability 0.006 if they miss 5 % of the time. Plain
@@ -142,8 +142,8 @@ def test_intervals_of_particles_cover_what_holds_for_all_networks() -> None:
     assert missed["particle"] > 15
 
 
-def test_groups_change_intervals_and_no_estimate() -> None:
-    """Pairs within groups count for b as the others do; one group has no interval."""
+def test_groups_change_intervals_but_not_estimates() -> None:
+    """Pairs within groups count for b like any other pair; a single group has no interval."""
     answered = expect_answers(np.random.default_rng(5).dirichlet([2, 1], size=(6, 9)))
     plain = summarise_answers(answered, range(9), "ab", draws=20)
     pairs = summarise_answers(answered, range(9), "ab", groups=[0, 0, 1, 1, 2, 2], draws=20)
@@ -155,8 +155,8 @@ def test_groups_change_intervals_and_no_estimate() -> None:
         assert np.isnan(one[name].high)
 
 
-def test_what_is_no_sample_has_intervals_over_items() -> None:
-    """One comprehender, items of which half are read literally: the binomial's two errors."""
+def test_a_single_comprehender_has_intervals_over_items() -> None:
+    """One comprehender that reads half of the items literally: a binomial standard error."""
     beliefs = np.tile([[1.0, 0.0], [0.0, 1.0]], (1, 50, 1))
     found = summarise_answers(expect_answers(beliefs), range(100), "ab", only_items=True)["a"]
     assert found.value == pytest.approx(0.5)
@@ -166,8 +166,8 @@ def test_what_is_no_sample_has_intervals_over_items() -> None:
     assert np.isnan(summarise_answers(expect_answers(beliefs), range(100), "ab")["a"].low)
 
 
-def test_questions_of_an_item_are_drawn_together() -> None:
-    """Twice the same questions about each item are no more items: the interval stays as wide."""
+def test_questions_of_an_item_are_resampled_together() -> None:
+    """Asking each question about an item twice adds no items, so the interval stays as wide."""
     beliefs = np.random.default_rng(3).dirichlet([1, 1], size=(12, 8))
     once = summarise_answers(expect_answers(beliefs), range(8), "ab", draws=400)
     twice = np.repeat(beliefs, 2, axis=1)
@@ -178,8 +178,8 @@ def test_questions_of_an_item_are_drawn_together() -> None:
         assert apart[name].high - apart[name].low < 0.95 * (once[name].high - once[name].low)
 
 
-def test_what_are_no_beliefs() -> None:
-    with pytest.raises(UserError, match=r"one in sum over options; got .* \(2, 4, 2\)"):
+def test_arrays_that_are_not_beliefs_are_refused() -> None:
+    with pytest.raises(UserError, match=r"sum to one over options; got .* \(2, 4, 2\)"):
         draw_answers(believe([0.5, 0.6], [1, 0]), 2, np.random.default_rng(0))
     np.testing.assert_allclose(share_beliefs(np.array(0.1), np.array(0.2)), [0.1, 0.2, 0.7])
     assert (

@@ -1,4 +1,4 @@
-"""Which measure wins, with what numbers, and the same models for R."""
+"""Comparisons of models with and without measures, and the scripts of the same models for R."""
 
 import re
 from dataclasses import replace
@@ -84,7 +84,7 @@ def test_numbers_follow_from_likelihoods_written_out(comparison) -> None:
 
 
 def test_all_models_see_the_same_trials() -> None:
-    """A trial that lacks one measure would make criteria of different data."""
+    """Criteria of models fitted to different trials could not be compared."""
     trials, measures = made()
     measures.loc[3, "rival"] = np.nan
     found = compare(join(trials, measures))
@@ -104,8 +104,8 @@ def test_logarithm() -> None:
         compare(join(trials.assign(response=trials["response"] - 6), measures), log=True)
 
 
-def test_controls_take_what_is_theirs() -> None:
-    """A trend over positions is noise for a measure, and none once position is in the model."""
+def test_controls_explain_their_share_of_the_response() -> None:
+    """A trend over positions is noise unless position is in the model."""
     trials, measures = made()
     trials["response"] += 150 * trials["position"].astype(int)
     loose = compare(join(trials, measures, ["surprise"]))
@@ -139,14 +139,14 @@ def test_slopes_make_intervals_honest_where_participants_differ() -> None:
         ({"participant": lambda t: t["row"].astype(str)}, "every participant has one trial only"),
     ],
 )
-def test_data_that_no_model_can_take(changes, message: str) -> None:
+def test_data_that_cannot_be_modelled_are_refused(changes, message: str) -> None:
     trials, measures = made()
     with pytest.raises(UserError, match=message):
         compare(join(trials.assign(**changes), measures))
 
 
-def test_slopes_count_among_what_a_fit_can_hold() -> None:
-    """12 items and 16 participants: 28 intercepts, and 16 slopes more for each measure."""
+def test_slopes_count_towards_the_limit_of_random_effects() -> None:
+    """12 items and 16 participants have 28 intercepts, and 16 slopes for each measure."""
     trials, measures = made()
     assert len(compare(join(trials, measures), most_effects=44).table) == 4
     both, one = join(trials, measures), join(trials, measures, ["rival"])
@@ -161,7 +161,7 @@ def test_slopes_count_among_what_a_fit_can_hold() -> None:
     check_size(4988, 12, 0, "")
 
 
-def test_as_many_coefficients_as_trials() -> None:
+def test_as_many_coefficients_as_trials_are_refused() -> None:
     trials = pd.DataFrame(
         {"participant": ["p1", "p1", "p2", "p2"], "item": ["1", "2", "1", "2"], "row": range(4)}
         | {"response": [300.0, 320.0, 310.0, 345.0], "age": [0, 1, 3, 2], "length": [1, 0, 2, 5]}
@@ -172,7 +172,7 @@ def test_as_many_coefficients_as_trials() -> None:
     assert len(compare(join(trials, measures, (), ["age"])).table) == 1
 
 
-def test_measures_that_say_nothing_or_the_same() -> None:
+def test_constant_and_collinear_measures_are_noted() -> None:
     trials, measures = made()
     found = compare(join(trials, measures.assign(flat=1.0, double=2 * measures["surprise"])))
     assert "flat is the same in every joined trial and is left out" in found.notes
@@ -185,7 +185,7 @@ def test_measures_that_say_nothing_or_the_same() -> None:
 
 
 def test_a_fit_that_fails_is_marked() -> None:
-    """Without noise there is nothing to estimate; the row says so instead of shining."""
+    """Without noise nothing can be estimated, and the row says so."""
     trials, measures = made()
     value = measures.set_index(["item", "position"])["surprise"]
     exact = value.loc[pd.MultiIndex.from_frame(trials[["item", "position"]])].to_numpy()
@@ -194,7 +194,7 @@ def test_a_fit_that_fails_is_marked() -> None:
     assert "no noise is left" in found.table["note"].iloc[0]
 
 
-def test_scripts_hold_the_models_that_were_fitted(comparison) -> None:
+def test_scripts_contain_the_fitted_models(comparison) -> None:
     script = write_script(comparison, "lme4.R")
     fitted = re.findall(r"^m\d+ <- lmer\((.*), data = trials, REML = FALSE\)$", script, re.M)
     assert fitted == [write_formula(comparison, model) for model in comparison.fits]
@@ -214,7 +214,7 @@ def test_scripts_hold_the_models_that_were_fitted(comparison) -> None:
 
 
 def test_every_name_in_a_script_is_a_column_of_its_data() -> None:
-    """Odd names are made into names of R; labels become factors; slopes and logs are in."""
+    """Odd names become valid in R, and labels factors; slopes and logarithms are included."""
     trials, measures = made(replace(TRUTH, noise_sd=10.0))
     measures = measures.rename(columns={"surprise": "½ surprise", "rival": "rival (2)"})
     measures["my kind"] = np.where(np.arange(len(measures)) % 3 == 0, "noun", "verb")
@@ -231,7 +231,7 @@ def test_every_name_in_a_script_is_a_column_of_its_data() -> None:
     assert read <= columns
 
 
-def test_names_that_brms_takes_and_nothing_overwrites() -> None:
+def test_names_are_valid_in_brms_and_overwrite_nothing() -> None:
     """No `__|_$`, which brms refuses; no `z_surprise`, which R would overwrite with ours."""
     odd = ["surprise (nats)", "a__b", "_", "½", "(item)", "position", "z_surprise", "surprise"]
     names = choose_r_names(odd)

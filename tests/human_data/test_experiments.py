@@ -1,4 +1,4 @@
-"""Simulated and compared trials: the public functions, and the commands as they are typed."""
+"""Simulated and compared trials, by the public functions and by the commands."""
 
 import tomllib
 from dataclasses import replace
@@ -17,8 +17,8 @@ SMALL = Experiment(participants=6, items=4)
 SIMULATE = ["simulate", "--participants", "12", "--items", "8", "--beta", "40"]
 
 
-def test_what_is_simulated_is_found_again(tmp_path: Path) -> None:
-    """Both commands in real processes; all that they write is there and whole."""
+def test_a_simulated_effect_is_recovered(tmp_path: Path) -> None:
+    """Both commands run in real processes, and write complete files."""
     made = run(*SIMULATE, "--out", "sim", cwd=tmp_path)
     assert made.returncode == 0, made.stderr
     assert made.stdout.startswith("In these simulated trials rt changes by +40 with each unit of s")
@@ -93,7 +93,7 @@ def test_power_is_written_with_its_figure(tmp_path: Path) -> None:
     }
 
 
-def test_results_hold_the_tables_that_are_written(tmp_path: Path) -> None:
+def test_results_contain_the_tables_that_are_written(tmp_path: Path) -> None:
     made = simulate_trials(SMALL, tmp_path / "sim")
     assert list(made.tables) == ["data", "measures"]
     files = (tmp_path / "sim" / "data.csv", tmp_path / "sim" / "measures.csv")
@@ -151,7 +151,7 @@ def test_results_of_other_settings_are_replaced_and_files_of_a_user_are_not(
 
 
 def test_a_table_that_is_read_is_not_replaced(tmp_path: Path) -> None:
-    """Not even where the folder holds an earlier run that wrote it."""
+    """It is refused even if an earlier run in the folder wrote the table."""
     sim, out = tmp_path / "sim", tmp_path / "out"
     simulate_trials(SMALL, sim)
     compare_trials(sim / "data.csv", sim / "measures.csv", out)

@@ -1,4 +1,4 @@
-"""Parameters fitted to shares of readings: recovered where the shares say enough, or said so."""
+"""Parameters fitted to shares of readings are recovered, or reported as not identified."""
 
 import numpy as np
 import pandas as pd
@@ -19,7 +19,7 @@ def asked() -> AskedItems:
 
 
 def make_shares(n: int) -> pd.DataFrame:
-    """The exact shares of a world with other values, as if n people had been asked."""
+    """Return the exact shares of a world with other values, as if n people had been asked."""
     there = ask_about_items(World.load("both_ways", **TRUTH))
     literal = believe_ideal(there)[0, :, 0]
     rows = [
@@ -57,8 +57,8 @@ def test_a_profile_is_least_at_the_estimate(fitted: WorldFit) -> None:
         assert (np.diff(deviance[at:]) >= -1e-6).all()
 
 
-def test_what_the_shares_do_not_identify_is_said(asked: AskedItems) -> None:
-    """An active may be a passive that has lost "was" and "by": so seldom that it hardly matters."""
+def test_parameters_that_are_not_identified_are_reported(asked: AskedItems) -> None:
+    """Actives are so rarely passives without "was" and "by" that deletion hardly matters."""
     fit = fit_world(asked, make_shares(20), parameters=["deletion"], points=3)
     row = fit.estimates.set_index("parameter").loc["deletion"]
     assert row["identified"] == "no"

@@ -1,4 +1,4 @@
-"""Trials and measures meet by item and word; whatever does not is accounted for."""
+"""Trials and measures are joined by item and word; every trial left out has a reason."""
 
 import gzip
 from pathlib import Path
@@ -63,7 +63,7 @@ def test_every_trial_gets_the_measure_of_its_word_or_a_reason(tmp_path: Path) ->
     assert found.notes == []  # capitals and full stops make no other word
 
 
-def test_words_that_differ_are_told(tmp_path: Path) -> None:
+def test_words_that_differ_are_noted(tmp_path: Path) -> None:
     shifted = TRIALS.replace("1,congruent,1,Woman", "1,congruent,1,during")
     (note,) = joined(tmp_path, shifted).notes
     assert note.startswith("in 1 joined trials the words differ, most often 'during' in the trials")
@@ -106,7 +106,7 @@ def test_a_row_for_each_measure_as_suites_write_them(tmp_path: Path) -> None:
     assert "of the same word twice" in refused(tmp_path, trials=trials, measures=again)
 
 
-def test_rows_that_are_there_twice(tmp_path: Path) -> None:
+def test_repeated_rows_are_refused(tmp_path: Path) -> None:
     twice = MEASURES.replace("note\n", "probe\n") + "1,congruent,1,woman,0.7,b\n"
     message = refused(tmp_path, measures=twice)
     assert message == (
@@ -124,7 +124,7 @@ def test_conditions_that_only_the_measures_have(tmp_path: Path) -> None:
     assert "2 rows for item 1, position 1; they differ in condition" in message
 
 
-def test_othechoose_r_names_of_columns(tmp_path: Path) -> None:
+def test_other_names_of_columns(tmp_path: Path) -> None:
     trials = TRIALS.replace("participant,item", "subject,sentence").replace(",rt", ",RT")
     message = refused(tmp_path, trials=trials)
     assert "has no column 'participant': did you mean 'subject'? Name it with --partic" in message
@@ -153,13 +153,13 @@ SURPRISAL = "item,position,surprisal\n1,1,0.5\n1,2,1.5\n"
         ("Word", "--word Word"),
     ],
 )
-def test_places_under_another_name_are_not_passed_over(tmp_path: Path, name, option) -> None:
+def test_places_under_another_name_are_not_ignored(tmp_path: Path, name, option) -> None:
     message = refused(tmp_path, trials=PLACED.format(name), measures=SURPRISAL)
     role = option[2:].split()[0]
     assert f"t.csv has no column {role!r}; found {name!r}, so add {option}, or rename" in message
 
 
-def test_places_that_are_named_are_taken(tmp_path: Path) -> None:
+def test_columns_of_places_can_be_named(tmp_path: Path) -> None:
     columns = Columns(position="word_position")
     found = joined(tmp_path, PLACED.format("word_position"), SURPRISAL, columns=columns)
     assert found.keys == ["item", "position"]
@@ -170,7 +170,7 @@ def test_places_that_are_named_are_taken(tmp_path: Path) -> None:
 
 
 def test_one_word_of_the_measures_is_not_every_word_of_the_trials(tmp_path: Path) -> None:
-    """A name of the position that nobody knows; without it the trials are of one word each."""
+    """The column of positions has an unknown name; without it, each trial would be one word."""
     for place in ("position", "word_position"):
         measures = SURPRISAL.replace("position", place)
         where = [f"{place}=1"]
@@ -231,8 +231,8 @@ def test_values_are_kept_as_written_or_else_as_numbers(tmp_path: Path, items, va
         assert found["item"].tolist() == kept
 
 
-def test_columns_of_theirs_with_names_of_ours(tmp_path: Path) -> None:
-    """A trial table may have a `row` and an `item` that mean something else."""
+def test_columns_of_the_user_with_reserved_names(tmp_path: Path) -> None:
+    """A trial table may have columns `row` and `item` with another meaning."""
     trials = "row,participant,item,sentence,position,rt\n7,p1,x,1,1,300\n9,p2,y,1,1,310\n"
     measures = "item,position,row,update\n1,1,5,2.5\n"
     found = joined(tmp_path, trials, measures, columns=Columns(item="sentence"))
@@ -274,7 +274,7 @@ def test_controls_come_from_either_table(tmp_path: Path) -> None:
         ({"controls": ["found"]}, "that name is taken"),
     ],
 )
-def test_mistakes_get_one_sentence(tmp_path: Path, changes, message: str) -> None:
+def test_mistakes_are_explained_in_one_sentence(tmp_path: Path, changes, message: str) -> None:
     assert message in refused(tmp_path, **changes)
 
 
@@ -312,7 +312,9 @@ def test_packed_tables_are_read_and_broken_ones_refused(tmp_path: Path) -> None:
         ("m.csv.gz", b"PK\x03\x04\xff", ".*zip, as spreadsheets are.*; unpack it"),
     ],
 )
-def test_files_that_are_no_tables_are_named(tmp_path: Path, name, data, message: str) -> None:
+def test_files_that_are_not_tables_are_refused_by_name(
+    tmp_path: Path, name, data, message: str
+) -> None:
     if data is not None:
         (tmp_path / name).write_bytes(data)
     with pytest.raises(UserError, match=f"^cannot read .*{name}: {message}"):
@@ -321,7 +323,7 @@ def test_files_that_are_no_tables_are_named(tmp_path: Path, name, data, message:
 
 @pytest.mark.parametrize("rows", ["p1,1,300,\np2,1,310,\n", "p1,1,the,300\np2,1,310\n"])
 def test_rows_with_more_cells_than_the_header_are_refused(tmp_path: Path, rows: str) -> None:
-    """Left to pandas, the first column is taken for names of rows, and all others move."""
+    """By default pandas would take the first column as an index and shift all others."""
     text = f"participant,item,rt\n{rows}"
     (tmp_path / "t.csv").write_text(text)
     (tmp_path / "t.csv.gz").write_bytes(gzip.compress(text.encode()))
@@ -330,7 +332,7 @@ def test_rows_with_more_cells_than_the_header_are_refused(tmp_path: Path, rows: 
             read_trials(tmp_path / name, Columns())
 
 
-def test_a_column_of_where_that_no_table_has_is_named(tmp_path: Path) -> None:
+def test_a_condition_on_an_unknown_column_names_it(tmp_path: Path) -> None:
     (tmp_path / "d.csv").write_text("participant,item,position,rt\np1,1,1,300\n")
     (tmp_path / "m.csv").write_text("suite,item,position,x\na,1,1,2\n")
     files = (tmp_path / "d.csv", tmp_path / "m.csv", Columns())
@@ -353,7 +355,7 @@ def test_other_separators_are_named(tmp_path: Path, text: str, name: str) -> Non
         read_trials(tmp_path / "d.csv", Columns())
 
 
-def test_controls_are_called_as_in_the_trials(tmp_path: Path) -> None:
+def test_controls_have_their_names_in_the_trials(tmp_path: Path) -> None:
     trials = "subject,item,region,ms,position\np1,1,1,300,9\np1,1,2,310,9\np2,1,1,320,9\n"
     (tmp_path / "t.csv").write_text(trials)
     (tmp_path / "m.csv").write_text("item,position,update\n1,1,2\n1,2,3\n")

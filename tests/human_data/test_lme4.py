@@ -1,4 +1,4 @@
-"""The scripts that we write, run by R: lme4 must find what we found."""
+"""The scripts that we write are run by R; lme4 must agree with our fits."""
 
 import re
 import subprocess
@@ -27,7 +27,7 @@ for (name in ls(pattern = "^m[0-9]+$")) {
 
 
 class Fit(NamedTuple):
-    """One model as R has fitted it; by the names of its fixed effects."""
+    """One model as fitted by R, by the names of its fixed effects."""
 
     log_likelihood: float
     estimates: dict[str, float]
@@ -63,7 +63,7 @@ def write_trials(folder: Path, sizes: tuple[int, int, int]) -> None:
 
 
 def run_lme4(folder: Path) -> dict[str, Fit]:
-    """Return what R finds for every model of lme4.R; coefficients of linear ones by REML."""
+    """Return the fits of every model of lme4.R; coefficients of linear models are by REML."""
     command = ["Rscript", "-e", f'source("lme4.R"); {PRINT}']
     done = subprocess.run(
         command, cwd=folder, capture_output=True, text=True, timeout=300, check=False
@@ -96,7 +96,7 @@ def run_lme4(folder: Path) -> dict[str, Fit]:
         ),
     ],
 )
-def test_lme4_finds_the_same(tmp_path: Path, sizes, how, columns) -> None:
+def test_lme4_agrees_with_our_fits(tmp_path: Path, sizes, how, columns) -> None:
     """Estimates in log odds, or standard deviations of the response, per sd of the measure."""
     if not has_lme4():
         pytest.skip("Rscript with lme4 is not installed")

@@ -29,7 +29,7 @@ def study(small_run: Run, tmp_path_factory: pytest.TempPathFactory) -> Study:
     return study
 
 
-def test_a_network_believes_what_it_answers(study: Study) -> None:
+def test_beliefs_of_a_participant_are_those_of_its_network(study: Study) -> None:
     who = open_comprehenders(study.folder)
     questions = list_questions(who.items, who.run.world)
     names, found, about = believe_answers(who, questions, beliefs="trained")
@@ -45,7 +45,7 @@ def test_a_network_believes_what_it_answers(study: Study) -> None:
     )
 
 
-def test_particles_are_those_that_were_stored(study: Study) -> None:
+def test_stored_particles_are_used(study: Study) -> None:
     who = open_comprehenders(study.folder)
     assert set(who.posteriors) == {(s, v) for s in ("paper", "converged") for v in (0.1, 1.0)}
     questions = list_questions(who.items, who.run.world)
@@ -63,7 +63,7 @@ def test_particles_are_those_that_were_stored(study: Study) -> None:
 
 
 def test_more_particles_than_are_stored_are_drawn(study: Study) -> None:
-    """The converged posterior stores two; its mean and covariance say everything."""
+    """The converged posterior stores two particles; it is defined by mean and covariance."""
     stored = Posterior.load(study.folder / "posteriors" / "converged_1" / "00.safetensors")
     drawn = take_particles(stored, 4_000, seed=0)
     assert drawn.shape == (len(stored.mean), 4_000, stored.mean.shape[1])
@@ -116,8 +116,8 @@ def test_answers_are_written_and_can_be_compared(study: Study, tmp_path: Path) -
     assert len(steady.tables["data"]) == 2 * 5 * 8 * 2  # five particles of each network
 
 
-def test_what_is_not_known_is_a_dash(study: Study, tmp_path: Path) -> None:
-    """Particles of one network are no sample of networks; one who never wavers may have no w/b."""
+def test_undefined_values_are_printed_as_dashes(study: Study, tmp_path: Path) -> None:
+    """Particles of one network are no sample of networks; without varying answers, no w/b."""
     one = simulate_answers(study.folder, tmp_path / "one", participants=1, answers=2)
     assert not any("nan" in line for line in one.summary)
     assert one.tables["readings"]["low"].isna().all()

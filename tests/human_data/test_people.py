@@ -1,4 +1,4 @@
-"""What is known of people, and comprehenders beside it: by hand, on made-up beliefs."""
+"""Published numbers about people compared with comprehenders that have made-up beliefs."""
 
 import numpy as np
 import pandas as pd
@@ -55,7 +55,7 @@ def test_every_human_number_has_a_source_and_a_status() -> None:
     assert len(select_shares(people)) == 3
 
 
-def test_the_ideal_believes_what_the_items_say(asked: AskedItems, ideal: np.ndarray) -> None:
+def test_the_ideal_comprehender_has_the_exact_beliefs(asked: AskedItems, ideal: np.ndarray) -> None:
     literal = [asked.items[number].literal for number in asked.number]
     np.testing.assert_allclose(ideal[0, :, 0], literal, atol=1e-12)
     np.testing.assert_allclose(ideal.sum(axis=-1), 1)
@@ -64,7 +64,7 @@ def test_the_ideal_believes_what_the_items_say(asked: AskedItems, ideal: np.ndar
     assert len(pairs) == 2 * len(asked.select("passive", "unlikely"))
 
 
-def test_what_is_never_heard_is_not_known() -> None:
+def test_impossible_sentences_have_no_beliefs() -> None:
     never = ask_about_items(World.load("sg2018"))
     beliefs = believe_ideal(never)
     assert np.isnan(beliefs[0, never.select("passive", "impossible")]).all()
@@ -103,7 +103,7 @@ def test_areas_by_hand(asked: AskedItems) -> None:
     assert counts.to_dict() == {"impossible": 16, "unlikely": 8}
 
 
-def test_comparison_scores_what_can_be_scored(asked: AskedItems, ideal: np.ndarray) -> None:
+def test_comparable_numbers_are_scored(asked: AskedItems, ideal: np.ndarray) -> None:
     people = load_people()
     beliefs = {"ideal": ideal, "sure": np.tile([1.0, 0.0, 0.0], (2, len(asked.questions), 1))}
     readings, areas = tabulate_readings(asked, beliefs), tabulate_areas(asked, beliefs)
@@ -134,8 +134,10 @@ def test_comparison_scores_what_can_be_scored(asked: AskedItems, ideal: np.ndarr
     assert scores.loc["sure", "p"] == 0
 
 
-def test_nobody_departs_from_itself(asked: AskedItems, ideal: np.ndarray) -> None:
-    """And a belief half as far from certainty has the correlation 1 and the slope ½."""
+def test_the_ideal_comprehender_does_not_differ_from_itself(
+    asked: AskedItems, ideal: np.ndarray
+) -> None:
+    """Beliefs half as far from certainty have correlation 1 and slope ½."""
     half = ideal.copy()
     half[..., 0] = 0.5 + ideal[..., 0] / 2
     half[..., 1] = 1 - half[..., 0]
@@ -154,8 +156,8 @@ def test_nobody_departs_from_itself(asked: AskedItems, ideal: np.ndarray) -> Non
     assert len(items) == 2 * len(asked.questions)
 
 
-def test_intervals_stay_where_a_measure_can_be(asked: AskedItems, ideal: np.ndarray) -> None:
-    """Two networks that differ much: t intervals reach beyond 1 and below 0 on the raw scale."""
+def test_intervals_stay_within_the_range_of_a_measure(asked: AskedItems, ideal: np.ndarray) -> None:
+    """Two very different networks, whose raw t intervals would reach beyond 1 and below 0."""
     far = np.full_like(ideal, 1 / 3)
     far[0, ::2] = [0.05, 0.9, 0.05]
     beliefs = {"networks": np.concatenate([0.95 * ideal + 0.05 * far, 0.6 * far + 0.4 * ideal])}
@@ -167,7 +169,7 @@ def test_intervals_stay_where_a_measure_can_be(asked: AskedItems, ideal: np.ndar
     assert np.isnan(one["divergence_low"]).all()  # particles of one network
 
 
-def test_intervals_are_over_networks_and_of_what_is_one_over_items(asked: AskedItems) -> None:
+def test_intervals_are_over_networks_and_items_or_over_items_alone(asked: AskedItems) -> None:
     rng = np.random.default_rng(0)
     beliefs = {"it": rng.dirichlet([8, 1, 1], size=(4, len(asked.questions)))}
 
@@ -184,8 +186,8 @@ def test_intervals_are_over_networks_and_of_what_is_one_over_items(asked: AskedI
     assert 0 < only_items[1] < participants[1]
 
 
-def test_a_list_teaches_by_bayes_rule(asked: AskedItems) -> None:
-    """The learner of events, with a world loaded for every value that it holds possible."""
+def test_learning_from_a_list_follows_bayes_rule(asked: AskedItems) -> None:
+    """The learner of events, computed from a world loaded for every value of its grid."""
     found = adapt_to_list(asked, shares=[0.25], sentences=40)
     found = found.set_index(["learns", "construction"])["not_literal"]
     default = asked.world.parameters
@@ -213,7 +215,9 @@ def test_a_list_teaches_by_bayes_rule(asked: AskedItems) -> None:
     assert found["both", "any"] != found["events", "any"]
 
 
-def test_more_implausible_sentences_teach_literal_reading_of_events_only(asked: AskedItems) -> None:
+def test_only_a_learner_of_events_reads_more_literally_after_implausible_sentences(
+    asked: AskedItems,
+) -> None:
     """Implausible sentences are evidence for unusual events, or for noise."""
     table = adapt_to_list(asked, shares=[0.1, 0.9])
     change = table.groupby(["learns", "construction"], sort=False)["not_literal"].apply(

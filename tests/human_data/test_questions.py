@@ -1,4 +1,4 @@
-"""Which sentences are asked about, and which reading the world finds plausible."""
+"""The sentences that are asked about, and which reading is plausible in the world."""
 
 from pathlib import Path
 
@@ -37,7 +37,7 @@ def test_the_plausible_reading_is_the_likelier_event(tmp_path: Path, garden: Wor
     assert found["b", "ball", "ball"] == ("role:agent", "role:patient", True)
 
 
-def test_rivals_are_what_another_condition_tracks(tmp_path: Path, garden: World) -> None:
+def test_rivals_are_the_tracked_units_of_another_condition(tmp_path: Path, garden: World) -> None:
     asked = ask(
         tmp_path,
         garden,
@@ -54,7 +54,7 @@ def test_rivals_are_what_another_condition_tracks(tmp_path: Path, garden: World)
     ]
 
 
-def test_conditions_of_the_passives_are_what_their_names_say() -> None:
+def test_conditions_of_the_passives_match_their_names() -> None:
     construction = load_construction("passive")
     asked = list_questions(construction.items, construction.world)
     assert {(q.condition.split()[0], q.plausible) for q in asked} == {
@@ -72,7 +72,7 @@ def test_shipped_sentences(paper: World, sg2018: World, garden: World) -> None:
 
 
 def test_worlds_in_which_reversals_are_unlikely_have_sentences() -> None:
-    """Asked about as `simulate --from` asks, with the rival plausible where the world says so."""
+    """They are used by `simulate --from`; the rival is plausible if the world favours it."""
     world = World.load("both_ways")
     items, source = find_sentences(world)
     assert source == "all sentences of world 'both_ways' in both directions"

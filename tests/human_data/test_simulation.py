@@ -1,4 +1,4 @@
-"""Simulated experiments have the truth they say, and analyses find it as often as they should."""
+"""Simulated experiments have the stated effect, and analyses find it at the nominal rates."""
 
 from dataclasses import replace
 
@@ -25,8 +25,8 @@ def coverage(experiment: Experiment, runs: int, **how) -> float:
     return float(np.mean([held(fit, experiment.beta) for fit in fits]))
 
 
-def test_parts_of_the_response_are_those_of_the_truth() -> None:
-    """One part at a time: what is left when all others are zero, or nearly."""
+def test_parts_of_the_response_have_the_true_parameters() -> None:
+    """Each part alone, while all others are zero or nearly so."""
     quiet = replace(SMALL, participant_sd=0.0, item_sd=0.0, noise_sd=1e-9, intercept=3.0, beta=2.0)
     trials, measures, name = simulate(quiet)
     values = trials.merge(measures, on=["item", "position"])[name]
@@ -42,7 +42,7 @@ def test_parts_of_the_response_are_those_of_the_truth() -> None:
         assert abs(np.corrcoef(part["rt"], part[name])[0, 1]) == pytest.approx(1)
 
 
-def test_everybody_reads_everything_once_and_seeds_repeat() -> None:
+def test_participants_read_every_item_once_and_seeds_repeat() -> None:
     trials, _, _ = simulate(SMALL)
     assert len(trials) == 8 * 6 * 2
     assert not trials.duplicated(["participant", "item", "position"]).any()
@@ -65,7 +65,7 @@ def test_conditions_rotate_as_in_a_latin_square() -> None:
     assert (by_item == 4).all()
 
 
-def test_more_items_than_there_are() -> None:
+def test_items_are_repeated_if_more_are_needed() -> None:
     measures = pd.DataFrame({"item": list("abc"), "update": [1.0, 2.0, 4.0]})
     with pytest.raises(UserError, match="have 3 items with a value of update, and 6 are wanted"):
         simulate(SMALL, measures)
@@ -102,7 +102,7 @@ def test_intervals_hold_the_truth_with_few_items() -> None:
 
 
 def test_power_grows_and_is_alpha_without_an_effect() -> None:
-    """60 runs each; the intervals are Clopper and Pearson's, of the counts in the table."""
+    """60 runs each; intervals are Clopper and Pearson's, from the counts in the table."""
     weak = replace(SMALL, beta=16.0)
     table = estimate_power(weak, [6, 30], [6, 18], 60)
     power = table.set_index(["participants", "items"])["power"]
@@ -123,7 +123,7 @@ def test_power_grows_and_is_alpha_without_an_effect() -> None:
     assert again["mean_estimate"] == before["mean_estimate"]
 
 
-def test_units_of_the_measure_change_nothing() -> None:
+def test_power_does_not_depend_on_the_unit_of_the_measure() -> None:
     """Milliseconds or minutes, the effect per unit with them: the same trials, so the same fits.
 
     Unless the measure is standardised, ψ of the slopes counts as none where its sd is 1,000.
@@ -156,7 +156,7 @@ def test_units_of_the_measure_change_nothing() -> None:
 
 
 def test_the_analysis_is_that_of_a_comparison() -> None:
-    """The trials of one simulated experiment, through `compare`: the same numbers per unit."""
+    """One simulated experiment analysed by `compare` gives the same numbers per unit."""
     rng = np.random.default_rng(2)
     words = pd.DataFrame({"item": [str(i) for i in range(8)], "update": rng.normal(5, 3000, 8)})
     stimuli, _ = build_stimuli(words)

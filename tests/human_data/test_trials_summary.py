@@ -1,4 +1,4 @@
-"""The sentence that says what was found in trials."""
+"""The sentences that describe results about trials."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -20,7 +20,7 @@ def describe(beta: float, measures: list[str], **how: object) -> str:
     return describe_comparison(compare(joined, **how))[0]
 
 
-def test_measures_are_told_apart_by_their_intervals() -> None:
+def test_measures_are_listed_by_whether_their_interval_excludes_zero() -> None:
     said = describe(40.0, ["surprise", "rival"])
     assert said.startswith("What predicts rt beyond the other measures: surprise, +")
     assert said.count("per unit (95 %") == 2
@@ -37,8 +37,8 @@ def describe_responses(respond: Callable[[pd.DataFrame], pd.Series], **how: obje
     return describe_comparison(compare(joined, **how))[0]
 
 
-def test_what_did_not_converge_is_no_finding() -> None:
-    """Eleven of twelve items with one answer; and responses that are averages of items."""
+def test_fits_that_did_not_converge_are_not_reported_as_findings() -> None:
+    """Eleven of twelve items have one answer only; or responses are averages of items."""
 
     def answer(trials: pd.DataFrame) -> pd.Series:
         number, first = trials["item"].astype(int), trials["participant"] < "p07"
@@ -65,7 +65,7 @@ def test_what_did_not_converge_is_no_finding() -> None:
         ),
     ],
 )
-def test_the_smallest_experiment_that_will_do_is_named(power: list[float], said: str) -> None:
+def test_the_smallest_sufficient_experiment_is_named(power: list[float], said: str) -> None:
     table = pd.DataFrame({"participants": [10, 20, 40], "items": 12, "power": power})
     table = table.assign(low=table["power"] - 0.05, high=table["power"] + 0.05)
     assert describe_power(table, 8.0).startswith(said)

@@ -1,4 +1,4 @@
-"""Answers and proportions: what logistic models take, what is refused, and the way out."""
+"""Answers and proportions that logistic models accept, and the messages for others."""
 
 from pathlib import Path
 
@@ -16,7 +16,7 @@ BETA = 1.2
 
 
 def answers(seed=1, **changes):
-    """Trials answered 0 or 1, with log odds of the simulated response in units of its noise."""
+    """Return trials answered 0 or 1; log odds are the simulated response over its noise."""
     truth = Experiment(participants=16, items=12, positions=2, beta=BETA, intercept=0.3, seed=seed,
                        participant_sd=0.8, item_sd=0.5, noise_sd=1e-6)  # fmt: skip
     trials, measures, _ = simulate(truth)
@@ -70,18 +70,18 @@ def test_scripts_of_answers_and_proportions() -> None:
         ({"response": 1.0}, "is 1 in every trial, .* name another column with --response"),
         ({"counts": 0}, "the number of answers is 0 in line 2, and the number"),
         ({"response": 0.3, "counts": lambda t: 7 + t["row"] % 2}, "is 0.3 in every trial"),
-        ({"response": lambda t: t["chance"].round(3), "counts": 3}, "no proportion of 3 answers"),
+        ({"response": lambda t: t["chance"].round(3), "counts": 3}, "a proportion of 3 answers"),
         ({"response": lambda t: (t["item"].astype(int) % 2) * 1.0}, "every item has one answer in"),
         ({"response": lambda t: (t["participant"] < "p09") * 1.0}, "every participant has one ans"),
     ],
 )  # fmt: skip
-def test_answers_that_no_model_can_take(changes, message: str) -> None:
+def test_answers_that_cannot_be_modelled_are_refused(changes, message: str) -> None:
     trials, measures = answers()
     with pytest.raises(UserError, match=message):
         compare(join(trials.assign(**changes), measures), family="binomial")
 
 
-def test_separation_names_what_separates() -> None:
+def test_separation_names_the_predictors() -> None:
     trials, measures = answers()
     both = trials.merge(measures, on=["item", "position"])
     above = trials.assign(response=(both["surprise"] > 0.2) * 1.0)
@@ -102,7 +102,7 @@ def test_groups_with_one_answer_are_counted() -> None:
     assert "1 of 16 participants have one answer only" in found.notes
 
 
-def test_families_and_options_that_do_not_go_together() -> None:
+def test_options_that_do_not_fit_the_family_are_refused() -> None:
     joined = join(*answers())
     with pytest.raises(UserError, match=r"--log models the logarithm .* leave one out"):
         compare(joined, family="binomial", log=True)

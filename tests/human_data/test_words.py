@@ -41,7 +41,7 @@ def test_previous_words_are_those_of_the_same_sentence() -> None:
         (MEASURES.assign(surprise_previous=1.0), "have a column 'surprise_previous' of their own"),
     ],
 )
-def test_what_cannot_be_counted_back(measures, message: str) -> None:
+def test_positions_that_cannot_be_counted_back_are_refused(measures, message: str) -> None:
     with pytest.raises(UserError, match=message):
         add_previous_words(measures, 1)
     with pytest.raises(UserError, match="must be from 0 to 5, got 6"):
@@ -57,7 +57,7 @@ def test_length_counts_letters() -> None:
 
 
 def test_frequency_is_that_of_the_world() -> None:
-    """Words of actions are said once per sentence, so their counts are the actions' shares."""
+    """Verbs occur once per sentence, so their frequencies are the shares of actions."""
     world = World.load("sg2018")
     counts = count_words(world)
     told = world.all_derivations.derivations
@@ -74,7 +74,7 @@ def test_frequency_is_that_of_the_world() -> None:
 
 
 def test_spillover_through_a_join(tmp_path: Path) -> None:
-    """The word before is found also where --where keeps one position; first words are left out."""
+    """Previous words are found even if --where keeps one position; first words are left out."""
     MEASURES.to_csv(tmp_path / "m.csv", index=False)
     rows = [(p, i, k, 300.0) for p in "pq" for i in "ab" for k in (1, 2)]
     table = pd.DataFrame(rows, columns=["participant", "item", "region", "rt"])

@@ -17,14 +17,14 @@ CLASSES = RNG.dirichlet(np.ones(5), size=200)
 NUMBERS = np.array([RNG.choice(5, p=row) for row in CLASSES])
 
 
-def test_scores_of_labels_are_those_of_scikit_learn() -> None:
+def test_scores_of_labels_agree_with_scikit_learn() -> None:
     by_label = [sk.log_loss(SEEN[:, k], LABELS[:, k]) for k in range(4)]
     assert metrics.negative_log_likelihood(SEEN, LABELS) == pytest.approx(np.mean(by_label))
     squares = [sk.brier_score_loss(SEEN[:, k], LABELS[:, k]) for k in range(4)]
     assert metrics.brier_score(SEEN, LABELS) == pytest.approx(np.mean(squares))
 
 
-def test_scores_of_classes_are_those_of_scikit_learn() -> None:
+def test_scores_of_classes_agree_with_scikit_learn() -> None:
     assert metrics.negative_log_likelihood(NUMBERS, CLASSES) == pytest.approx(
         sk.log_loss(NUMBERS, CLASSES)
     )
@@ -32,12 +32,12 @@ def test_scores_of_classes_are_those_of_scikit_learn() -> None:
     assert metrics.brier_score(NUMBERS, CLASSES) == pytest.approx(square)
 
 
-def test_auroc_is_that_of_scikit_learn_with_ties() -> None:
+def test_auroc_with_ties_agrees_with_scikit_learn() -> None:
     scores = np.round(LABELS[:, 0], 1)  # many ties
     assert metrics.auroc(SEEN[:, 0], scores) == pytest.approx(sk.roc_auc_score(SEEN[:, 0], scores))
 
 
-def test_certain_and_wrong_is_as_bad_as_the_precision_allows() -> None:
+def test_a_certain_and_wrong_prediction_has_a_finite_nll() -> None:
     for dtype in (np.float32, np.float64):
         worst = metrics.negative_log_likelihood([1], np.zeros(1, dtype))
         assert worst == pytest.approx(-np.log(np.finfo(dtype).eps))
@@ -51,7 +51,7 @@ def test_calibration_error_by_hand() -> None:
     assert metrics.calibration_error(t, p, weights=[1, 0, 1, 1]) == pytest.approx(0.05)
 
 
-def test_labels_that_cancel_when_pooled_do_not_by_label() -> None:
+def test_errors_cancel_between_labels_only_if_pooled() -> None:
     t = np.tile([[0, 1]], (50, 1))
     p = np.full((50, 2), 0.5)
     assert metrics.calibration_error(t, p) == 0
@@ -65,9 +65,9 @@ def test_classes_are_judged_by_the_most_probable_one() -> None:
 
 
 def test_the_interval_covers_the_true_error() -> None:
-    """Of 60 intervals of 95 %, 51 or fewer cover in 0.3 % of such tests; seen 59 and 59.
+    """P(51 or fewer of 60 intervals of 95 % cover) is 0.3 %; 59 and 59 were seen.
 
-    Quantiles over the draws alone cover 0 and 39 times.
+    Plain bootstrap quantiles cover 0 and 39 times.
     """
     rng = np.random.default_rng(0)
     for shift in (0.0, 0.08):
@@ -80,8 +80,8 @@ def test_the_interval_covers_the_true_error() -> None:
         assert covered > 51
 
 
-def test_bootstrap_interval_is_that_of_a_mean() -> None:
-    """Of 1,200 squares the mean is nearly normal; 1,000 draws give its ends to 5 %."""
+def test_bootstrap_interval_of_a_mean_agrees_with_the_normal_one() -> None:
+    """The mean of the squares is nearly normal; 1,000 draws give the ends to about 5 %."""
     square = (LABELS[:, 0] - SEEN[:, 0]) ** 2
     half = 1.96 * square.std(ddof=1) / np.sqrt(300)
     low, high = metrics.bootstrap_interval(
@@ -104,7 +104,7 @@ def test_reliability_curve_counts_every_event_once() -> None:
     assert (found.low[0], found.high[0]) == pytest.approx((wilson.low, wilson.high), abs=1e-6)
 
 
-def test_risk_rises_from_the_certain_to_all() -> None:
+def test_risk_rises_with_coverage() -> None:
     curve = metrics.risk_coverage_curve(NUMBERS, CLASSES)
     wrong = (CLASSES.argmax(axis=1) != NUMBERS).mean()
     assert curve.risk[-1] == pytest.approx(wrong)
@@ -134,7 +134,7 @@ def test_one_uncertainty_per_row_abstains_for_all_its_labels() -> None:
         (["a"], [0.5], "must be numbers"),
     ],
 )
-def test_what_does_not_go_together_is_refused(targets, probabilities, match) -> None:
+def test_inconsistent_arguments_are_refused(targets, probabilities, match) -> None:
     with pytest.raises(UserError, match=match):
         metrics.calibration_error(targets, probabilities)
 
@@ -144,7 +144,7 @@ def test_a_level_in_per_cent_is_refused_with_the_fraction() -> None:
         metrics.bootstrap_interval(metrics.calibration_error, [0, 1], [0.2, 0.7], level=95.0)
 
 
-def test_figures_in_one_line() -> None:
+def test_figures_have_legends_with_their_scores() -> None:
     both = {"good": LABELS, "flat": np.full_like(LABELS, SEEN.mean())}
     axes = metrics.draw_reliability(SEEN, both).axes[0]
     labels = [text.get_text() for text in axes.get_legend().get_texts()]
@@ -154,7 +154,7 @@ def test_figures_in_one_line() -> None:
     assert axes.lines[0].get_ydata()[-1] == (CLASSES.argmax(axis=1) != NUMBERS).mean()
 
 
-def test_importing_loads_numpy_alone() -> None:
+def test_import_loads_only_numpy() -> None:
     code = "import sys, numpy; before = set(sys.modules); import equivocal.metrics; "
     code += "print(*sorted({name.split('.')[0] for name in set(sys.modules) - before}))"
     done = subprocess.run(

@@ -1,4 +1,4 @@
-"""Small sets of yes/no answers with two crossed groups, and Laplace's likelihood written out."""
+"""Small sets of yes/no answers with two crossed groups, and Laplace's dense likelihood."""
 
 import numpy as np
 from scipy import optimize
@@ -9,7 +9,7 @@ from equivocal.mixed_models import RandomPart
 
 
 def answered(P=14, items=10, *, beta=0.8, sds=(1.0, 0.6), slope_sd=0.0, seed=0):
-    """(y, X, parts): everybody answers every question once."""
+    """Return (y, X, parts) of participants who answer every question once."""
     rng = np.random.default_rng(seed)
     p, i = np.divmod(np.arange(P * items), items)
     x = rng.normal(size=P * items)
@@ -31,7 +31,7 @@ def build_z(parts):
 
 
 def laplace(y, X, parts, coefficients, sds, counts=None):
-    """Maximise the integrand by scipy, its curvature dense; nothing is shared with the package."""
+    """Maximise the integrand by scipy with a dense curvature, sharing no code with the package."""
     m = np.ones(len(y)) if counts is None else counts
     Z = np.hstack([sds[p.name] * z for p, z in zip(parts, build_z(parts), strict=True)])
     fixed = X @ coefficients

@@ -1,4 +1,4 @@
-"""Our fits beside those of lme4, which `tests/data/lme4/fit.R` has written to a table."""
+"""Our fits agree with those of lme4, which `tests/data/lme4/fit.R` wrote to a table."""
 
 from pathlib import Path
 
@@ -16,8 +16,8 @@ ESTIMATES, LIKELIHOOD = 1e-3, 1e-2  # in log odds, or standard deviations of the
 @pytest.mark.parametrize(
     "theirs", THEIRS, ids=[" ".join((fit["size"], fit["kind"], fit["family"])) for fit in THEIRS]
 )
-def test_we_find_what_lme4_found(theirs: dict[str, float]) -> None:
-    """240 trials, and 96 of them; one of the fits has a variance of zero."""
+def test_fits_agree_with_lme4(theirs: dict[str, float]) -> None:
+    """All 240 trials, or 96 of them; one of the fits has a variance of zero."""
     trials = pd.read_csv(FOLDER / "trials.csv")
     if theirs["size"] == "small":
         trials = trials[(trials["participant"] < 8) & (trials["item"] < 6)]

@@ -1,4 +1,4 @@
-"""The mixed model against dense likelihoods, statsmodels, and a regression that it must equal."""
+"""The mixed model agrees with dense likelihoods, statsmodels, and equivalent regressions."""
 
 from dataclasses import replace
 
@@ -19,7 +19,7 @@ def with_slopes(seed=3):
 
 
 @pytest.mark.parametrize("data", [crossed(), crossed(5, 9, seed=1), with_slopes()])
-def test_likelihood_is_that_of_the_multivariate_normal(data) -> None:
+def test_likelihood_agrees_with_the_multivariate_normal(data) -> None:
     y, X, parts = data
     fit = fit_mixed(y, X, parts)
     assert fit.converged
@@ -27,7 +27,7 @@ def test_likelihood_is_that_of_the_multivariate_normal(data) -> None:
 
 
 def test_likelihood_is_at_its_maximum() -> None:
-    """Whatever is moved a little, coefficients or spreads, the likelihood written out is lower."""
+    """A small change of any coefficient or standard deviation lowers the dense likelihood."""
     y, X, parts = with_slopes()
     fit = fit_mixed(y, X, parts)
     best = log_likelihood(y, X, parts, fit)
@@ -42,7 +42,7 @@ def test_likelihood_is_at_its_maximum() -> None:
         assert log_likelihood(y, X, parts, moved) < best
 
 
-def test_restricted_likelihood_written_out() -> None:
+def test_restricted_likelihood_agrees_with_that_of_contrasts() -> None:
     """The density of the contrasts Kᵀy with KᵀX = 0, up to log|XᵀX|/2 by the choice of K."""
     y, X, parts = crossed()
     fit = fit_mixed(y, X, parts, reml=True)
@@ -60,7 +60,7 @@ def test_restricted_likelihood_written_out() -> None:
         (True, (311.716051, 18.121737), (29.431445, 9.769029), (76.924431, 17.425445)),
     ],
 )
-def test_estimates_are_those_of_statsmodels(reml, coefficients, errors, sds) -> None:
+def test_estimates_agree_with_statsmodels(reml, coefficients, errors, sds) -> None:
     """By statsmodels 0.15.0, of y / y.std(), multiplied by that; its search ends within 1e-5:
 
     MixedLM.from_formula("y ~ x", frame, groups=np.ones(48), vc_formula={"participant":
@@ -75,7 +75,7 @@ def test_estimates_are_those_of_statsmodels(reml, coefficients, errors, sds) -> 
         assert fit.log_likelihood == pytest.approx(-274.66294083, abs=1e-7)
 
 
-def test_a_measure_of_items_is_tested_as_a_regression_over_item_means() -> None:
+def test_the_test_of_a_measure_of_items_equals_regression_over_item_means() -> None:
     """In a balanced design REML with Satterthwaite's df is exactly that regression, I − 2 df."""
     y, X, parts = crossed(12, 9, between=True, seed=4)
     fit = fit_mixed(y, X, parts, reml=True)
@@ -92,7 +92,7 @@ def test_a_measure_of_items_is_tested_as_a_regression_over_item_means() -> None:
 
 
 def test_without_variance_between_groups_it_is_ordinary_regression() -> None:
-    """Group means equal by construction, so that both variances are zero, which is told."""
+    """Group means are equal by construction, so both variances are zero, as the note says."""
     y, X, parts = crossed(sds=(0, 0), seed=5)
     grid = y.reshape(8, 6)
     grid = grid - grid.mean(axis=0) - grid.mean(axis=1, keepdims=True)
@@ -108,7 +108,7 @@ def test_without_variance_between_groups_it_is_ordinary_regression() -> None:
     assert fit.df[1] == pytest.approx(len(y) - 2)
 
 
-def test_units_and_origin_of_the_response_change_nothing_else() -> None:
+def test_estimates_follow_the_unit_and_origin_of_the_response() -> None:
     y, X, parts = crossed(seed=6)
     fit, moved = fit_mixed(y, X, parts), fit_mixed(1000 * y + 5e6, X, parts)
     np.testing.assert_allclose(moved.coefficients, 1000 * fit.coefficients + [5e6, 0], rtol=1e-7)
@@ -127,7 +127,7 @@ def test_a_response_without_noise_is_not_called_converged() -> None:
 
 
 @pytest.mark.parametrize("run", [18, 77, 245, 358])
-def test_a_search_that_ends_early_starts_anew(run: int) -> None:
+def test_a_search_that_stops_early_is_repeated(run: int) -> None:
     """Four of four hundred experiments, whose first search stopped far from the maximum."""
     experiment = Experiment(participants=20, items=12)
     assert analyse_once(experiment, np.random.default_rng([0, 20, 12, run])).converged

@@ -1,4 +1,4 @@
-"""The logistic mixed model against Laplace's formula written out, lme4, and plain regression."""
+"""The logistic mixed model agrees with Laplace's formula and with plain regression."""
 
 import numpy as np
 import pytest
@@ -19,7 +19,7 @@ DATA = {
 
 
 @pytest.mark.parametrize("name", DATA)
-def test_likelihood_is_laplaces_and_at_its_maximum(name: str) -> None:
+def test_likelihood_is_the_maximum_of_laplaces_approximation(name: str) -> None:
     y, X, parts = DATA[name]
     fit = fit_logistic(y, X, parts)
     assert fit.converged
@@ -36,7 +36,7 @@ def test_likelihood_is_laplaces_and_at_its_maximum(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", DATA)
-def test_gradient_is_that_of_the_criterion(name: str) -> None:
+def test_gradient_agrees_with_differences_of_the_criterion(name: str) -> None:
     y, X, parts = DATA[name]
     problem = LogisticProblem(y, X, parts, np.ones(len(y)))
     at = np.array([-0.3, 0.5, 0.7, 0.9, 0.4])[: 2 + len(parts)]
@@ -49,7 +49,7 @@ def test_gradient_is_that_of_the_criterion(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", DATA)
-def test_blocks_are_those_of_the_whole_matrix(name: str) -> None:
+def test_blocks_agree_with_the_dense_matrix(name: str) -> None:
     _, _, parts = DATA[name]
     rng = np.random.default_rng(0)
     n, sds = len(parts[0].level), np.array([0.8, 1.3, 0.6])[: len(parts)]
@@ -69,8 +69,8 @@ def test_blocks_are_those_of_the_whole_matrix(name: str) -> None:
     np.testing.assert_allclose(blocks.compute_variances(sds), expected)
 
 
-def test_proportions_are_answers_counted() -> None:
-    """The same estimates; likelihoods differ by the number of orders, which has no parameters."""
+def test_proportions_give_the_estimates_of_single_answers() -> None:
+    """Estimates are equal; likelihoods differ by a constant, the number of orders of answers."""
     rng = np.random.default_rng(5)
     _, X, parts = answered(8, 6, seed=5)
     counts = rng.integers(1, 5, len(X)).astype(float)
@@ -100,7 +100,7 @@ def test_without_groups_it_is_logistic_regression() -> None:
 
 
 def test_intervals_cover_and_criteria_count() -> None:
-    """Of 40 intervals of 95 %, seven or more would miss with probability 0.003."""
+    """P(seven or more of 40 intervals of 95 % miss) is 0.003."""
     missed = 0
     for seed in range(40):
         y, X, parts = answered(30, 20, seed=100 + seed)
@@ -133,15 +133,15 @@ def test_separation_is_found() -> None:
     assert abs(partial[1]) < 1e-6
 
 
-def test_a_variance_without_end_is_not_called_converged() -> None:
-    """Each participant always answers alike: the larger the variance, the better."""
+def test_an_infinite_variance_is_not_called_converged() -> None:
+    """Participants never vary, so the likelihood increases with their variance."""
     _, X, parts = answered(20, 12, seed=7)
     y = (parts[0].level % 2) * 1.0
     fit = fit_logistic(y, X[:, :1], parts)
     assert not fit.converged
 
 
-def test_too_few_trials() -> None:
+def test_too_few_trials_are_refused() -> None:
     y, X, parts = answered()
     short = [replace_level(part, slice(2)) for part in parts]
     with pytest.raises(UserError, match="2 trials are too few for 2 coefficients"):

@@ -1,4 +1,4 @@
-"""What several networks believe together, and the members that each kind of uncertainty has."""
+"""Pooled beliefs of several networks, and the members of each kind of uncertainty."""
 
 import numpy as np
 import pytest
@@ -27,7 +27,7 @@ def both(small_run: Run) -> Comprehenders:
     return make_deep_ensemble(small_run.networks, seconds=3.0)
 
 
-def test_each_member_believes_what_its_network_does(small_run: Run, both: Comprehenders) -> None:
+def test_each_member_has_the_beliefs_of_its_network(small_run: Run, both: Comprehenders) -> None:
     beliefs = both.compute_beliefs(TEXTS)
     for member, network in enumerate(small_run.networks):
         for number, text in enumerate(TEXTS):
@@ -35,7 +35,7 @@ def test_each_member_believes_what_its_network_does(small_run: Run, both: Compre
             np.testing.assert_allclose(beliefs[member, number], alone, atol=1e-6)
 
 
-def test_together_they_believe_the_mean_and_are_uncertain_where_they_differ(
+def test_pooled_beliefs_are_means_and_differences_are_epistemic_uncertainty(
     both: Comprehenders,
 ) -> None:
     heard = [both.world.parse(text) for text in TEXTS]
@@ -52,7 +52,7 @@ def test_together_they_believe_the_mean_and_are_uncertain_where_they_differ(
     assert alone.pool(questions).epistemic.max() < 1e-6
 
 
-def test_layers_have_three_names(small_run: Run) -> None:
+def test_unknown_layers_are_refused(small_run: Run) -> None:
     with pytest.raises(UserError, match="'lst': did you mean 'last'"):
         sample_comprehenders(small_run.networks[0], small_run.held_out, "lst")
     with pytest.raises(UserError, match="cuts must be a whole number from 1 to 20"):
@@ -101,7 +101,7 @@ def test_the_last_layer_goes_through_the_sampler(small_run: Run) -> None:
 def test_whole_networks_agree_with_the_sampler_where_only_the_last_layer_is_uncertain(
     small_run: Run,
 ) -> None:
-    """`query` with next to no prior variance but for the last layer is `last`."""
+    """`query` with almost no prior variance outside the last layer equals `last`."""
     from equivocal.sampling import sample_network
     from equivocal.uncertainty.members import build_function
 
@@ -176,8 +176,8 @@ def test_a_rate_that_drops_nothing_or_all_is_refused(small_run: Run, rate: objec
 
 
 @pytest.mark.slow
-def test_dropout_in_training_makes_networks_that_bear_it(small_run: Run) -> None:
-    """Asked with masks on, a network trained so loses less than one trained without."""
+def test_training_with_dropout_makes_networks_robust_to_it(small_run: Run) -> None:
+    """With dropout masks, a network trained with dropout loses less than one trained without."""
     dropped = train(small_run.world, SMALL, dropout=0.4)
     assert dropped.settings == small_run.settings
 
@@ -194,6 +194,6 @@ def test_dropout_in_training_makes_networks_that_bear_it(small_run: Run) -> None
         train(small_run.world, SMALL, dropout=1.0)
 
 
-def test_an_ensemble_is_of_one_world() -> None:
+def test_an_ensemble_of_several_worlds_is_refused() -> None:
     with pytest.raises(UserError, match="all of one world"):
         make_deep_ensemble([])

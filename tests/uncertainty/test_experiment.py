@@ -1,4 +1,4 @@
-"""`compare_uncertainty` and `equivocal doubt`, and the members that they keep."""
+"""`compare_uncertainty` and `equivocal doubt`, and the members that they save."""
 
 import subprocess
 import sys
@@ -76,9 +76,7 @@ def members(small_run: Run, tmp_path_factory: pytest.TempPathFactory) -> MemberS
 
 
 @pytest.mark.parametrize("kind", ["last", pytest.param("query", marks=pytest.mark.slow)])
-def test_members_are_found_again_and_made_again_where_damaged(
-    members: MemberStore, kind: str
-) -> None:
+def test_members_are_reused_and_made_again_if_damaged(members: MemberStore, kind: str) -> None:
     made = members.load_or_make(kind, 1)
     path = members.folder / "members" / kind / "01.safetensors"
     written = path.stat().st_mtime_ns
@@ -93,13 +91,13 @@ def test_members_are_found_again_and_made_again_where_damaged(
     assert len(other.load_or_make(kind, 1)) == 25
 
 
-def test_a_run_that_is_loaded_took_as_long_as_when_it_was_trained(members: MemberStore) -> None:
+def test_a_loaded_run_keeps_its_training_time(members: MemberStore) -> None:
     loaded = replace(members, run=Run.load(members.folder / "networks"))
     seconds = [each.load_or_make("deep ensemble", 0).seconds for each in (members, loaded)]
     assert seconds[0] == seconds[1] > 0
 
 
-def test_whatever_decides_members_is_in_their_key() -> None:
+def test_the_key_of_members_contains_all_settings_that_affect_them() -> None:
     constants = network_flow.list_constants()
     given = {"weights": "a", "kind": "query", "index": 0, "settings": FEW, "constants": constants}
     key = hash_members(**given)

@@ -1,4 +1,4 @@
-"""Divergence from exact beliefs on reversals, the frontier, and strengths chosen without it."""
+"""Divergence from exact beliefs, the frontier, and strengths chosen without the truth."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -83,9 +83,7 @@ def test_divergence_by_hand() -> None:
     assert compute_divergence(believe(p), t) == pytest.approx(np.mean(by_hand), rel=1e-12)
 
 
-def test_the_truth_itself_is_at_zero_and_is_what_the_world_says(
-    asked: RoleQuestions, slips: World
-) -> None:
+def test_exact_beliefs_have_divergence_zero(asked: RoleQuestions, slips: World) -> None:
     items = find_role_reversals(slips)
     assert np.abs(compute_divergence(believe(asked.truth), asked.truth)).max() < 1e-12
     last = (asked.place == 0) & (asked.condition == 1)
@@ -169,7 +167,7 @@ def test_errors_at_every_word_are_means_over_networks(mapped) -> None:
         assert (folder / name).exists()
 
 
-def test_answers_are_found_again_and_made_again_where_damaged(mapped, slips: World) -> None:
+def test_answers_are_reused_and_made_again_if_damaged(mapped, slips: World) -> None:
     folder, result = mapped
     files = sorted((folder / "answers").rglob("*.safetensors"))
     assert len(files) == 8  # four kinds, two networks
@@ -185,7 +183,7 @@ def test_answers_are_found_again_and_made_again_where_damaged(mapped, slips: Wor
     )
 
 
-def test_answers_that_are_none_are_refused(tmp_path: Path) -> None:
+def test_files_without_answers_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "00.safetensors"
     save_file({"log_yes": np.zeros((1, 2))}, path, metadata={"equivocal": '[["a", 1, 2]]'})
     with pytest.raises(UnreadableError, match="answers of a network"):
@@ -203,7 +201,7 @@ def test_a_world_without_true_reversals_is_refused(paper: World, slips: World, t
 
 
 def make_table() -> pd.DataFrame:
-    """Three networks: b = 1/10 is best, the bound takes b = 1, rare sentences the best."""
+    """Three networks: b = 1/10 is best, the bound chooses b = 1, rare sentences the best b."""
     rows = []
     for network in range(3):
         shift = 0.01 * network
@@ -239,7 +237,7 @@ def test_regret_is_the_distance_of_the_choice_from_the_best() -> None:
     assert "steps" not in choices.index.get_level_values(0)
 
 
-def test_the_claim_is_judged_in_pairs() -> None:
+def test_the_claim_is_judged_by_paired_differences() -> None:
     table = make_table()
     converged = judge_nearer_to_truth(table, "converged")
     assert converged.verdict == "not replicated"
@@ -306,7 +304,7 @@ def test_gains_are_estimated_over_networks_and_items(asked: RoleQuestions, slips
 
 
 def test_gains_that_differ_between_corpora_have_wide_intervals() -> None:
-    """Four corpora with gains of −0.1 to 0.2, about the same for all its networks and items."""
+    """Four corpora with gains of −0.1 to 0.2, nearly equal for all networks and items of each."""
     rng = np.random.default_rng(0)
     levels = {"corpus": range(4), "network": map(str, range(10)), "item": list("abcdef")}
     grid = pd.MultiIndex.from_product(levels.values(), names=levels).to_frame(index=False)
@@ -356,7 +354,7 @@ def test_several_corpora_are_followed(slips: World, tmp_path: Path) -> None:
     assert "--corpora is for --along" in fails(*command)
 
 
-def test_settings_that_decide_nothing_leave_answers_alone(mapped, slips: World) -> None:
+def test_settings_that_do_not_affect_answers_do_not_recompute_them(mapped, slips: World) -> None:
     folder, _ = mapped
     files = {path: path.stat().st_mtime_ns for path in (folder / "answers").rglob("*.safetensors")}
     more = replace(FEW, evidence=(1.0,), sizes=())

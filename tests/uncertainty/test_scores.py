@@ -1,4 +1,4 @@
-"""Scores that are known: of the truth itself, of made-up beliefs, of sentences turned round."""
+"""Known scores: of the truth itself, of made-up beliefs, and of reversals."""
 
 import numpy as np
 import pandas as pd
@@ -46,8 +46,8 @@ def test_the_truth_is_at_the_floor_and_perfectly_calibrated(truth: Truth) -> Non
     assert found["epistemic_share"] == pytest.approx(1)  # no member had any entropy of its own
 
 
-def test_scores_of_a_known_mistake(truth: Truth) -> None:
-    """Half the truth everywhere: off by half of it, always in the same direction."""
+def test_scores_of_a_known_error(truth: Truth) -> None:
+    """All beliefs are half the truth, so every error has the same sign."""
     found = compute_scores(believing(truth.targets / 2), truth)
     t, w = truth.targets, truth.weight
     assert found["brier"] == pytest.approx(float(w @ (t**2 / 4).sum(axis=1)), rel=1e-12)
@@ -67,7 +67,7 @@ def test_scores_of_a_known_mistake(truth: Truth) -> None:
 
 
 def test_signs_cancel_in_calibration_and_not_in_distance(truth: Truth) -> None:
-    """All beliefs at the mean of their role and unit: calibrated, and wrong."""
+    """All beliefs equal the mean of their role and unit, which is calibrated but wrong."""
     p = np.zeros_like(truth.targets)
     for role in range(len(truth.roles)):
         here = truth.role == role
@@ -77,7 +77,7 @@ def test_signs_cancel_in_calibration_and_not_in_distance(truth: Truth) -> None:
     assert found["distance"] > 0.05
 
 
-def test_a_networks_scores_agree_with_those_of_training(small_run: Run, truth: Truth) -> None:
+def test_scores_of_a_network_agree_with_those_of_training(small_run: Run, truth: Truth) -> None:
     """`belief_error` is the same distance over the units that are possible at the moment."""
     network = small_run.networks[0]
     together = make_deep_ensemble([network]).pool(truth.questions)
@@ -90,7 +90,7 @@ def test_a_networks_scores_agree_with_those_of_training(small_run: Run, truth: T
     assert compute_scores(together, truth)["epistemic_share"] < 1e-6
 
 
-def test_reversals_are_impossible_and_what_they_reverse_is_not(garden: World) -> None:
+def test_reversals_are_impossible_and_congruent_sentences_possible(garden: World) -> None:
     pairs = find_reversals(garden)
     assert len(pairs.congruent) > 5
     for said, turned in zip(*pairs, strict=True):
@@ -108,7 +108,7 @@ def test_a_marker_stays_with_its_role() -> None:
     assert said["den hund ruft die frau"] == "die frau ruft der hund"
 
 
-def test_what_can_be_said_either_way_is_no_reversal(garden: World) -> None:
+def test_sentences_possible_in_both_directions_are_no_reversals(garden: World) -> None:
     """Where cats chase dogs too, neither "dog chases cat" nor its reverse is odd."""
     text = garden.text.replace('then = "mouse" }', "then = { mouse = 0.5, dog = 0.5 } }", 1)
     said = [
@@ -146,7 +146,7 @@ def test_auroc_is_the_share_of_pairs_in_the_right_order(small_run: Run) -> None:
     assert compute_auroc(np.ones((2, 3))) == 0.5
 
 
-def test_uncertainty_is_added_up_over_roles_and_units(small_run: Run) -> None:
+def test_uncertainty_is_summed_over_roles_and_units(small_run: Run) -> None:
     both, pairs = make_deep_ensemble(small_run.networks), find_reversals(small_run.world)
     found = sum_uncertainty(both, pairs)
     for row, texts in enumerate(pairs):
@@ -158,7 +158,7 @@ def test_uncertainty_is_added_up_over_roles_and_units(small_run: Run) -> None:
 
 
 def made_up(networks: int = 4) -> pd.DataFrame:
-    """MC dropout is best; of the deep ensemble only the row of all networks is its score."""
+    """MC dropout is best; the score of the deep ensemble is its row of all networks."""
     rng, rows = np.random.default_rng(2), []
     for kind, level in zip(KINDS, (0.5, 0.3, 0.35, 0.4, 0.2, 0.1), strict=True):
         deep = kind == "deep ensemble"
@@ -172,7 +172,7 @@ def made_up(networks: int = 4) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def test_the_summary_has_an_interval_over_networks_or_by_the_jackknife() -> None:
+def test_intervals_are_over_networks_or_by_the_jackknife() -> None:
     table = made_up()
     summary = summarise_scores(table).set_index("kind")
     assert list(summary.index) == list(KINDS)
@@ -186,8 +186,8 @@ def test_the_summary_has_an_interval_over_networks_or_by_the_jackknife() -> None
     assert summary.loc["deep ensemble", "auroc_low"] == pytest.approx(0.2 - jackknife, rel=1e-3)
 
 
-def test_no_interval_goes_where_no_score_can_be() -> None:
-    """Means near an end with a wide spread: of AUROC near one, of anything near zero."""
+def test_intervals_stay_within_the_range_of_a_score() -> None:
+    """Means with a wide spread near the end of a range: AUROC near one, any score near zero."""
     table = made_up()
     high, low = [1.0, 1.0, 1.0, 0.9], [0.0, 0.0, 0.0, 0.1]
     of_last, without = table["kind"] == "last", table["network"].str.startswith("all but")
@@ -206,7 +206,7 @@ def test_no_interval_goes_where_no_score_can_be() -> None:
         assert row["epistemic_share_high"] > 0.1
 
 
-def test_the_answer_names_the_best_its_cost_and_whether_that_is_clear() -> None:
+def test_the_summary_names_the_best_kind_its_cost_and_whether_it_is_clear() -> None:
     table = made_up()
     said = summarise_in_words(table, summarise_scores(table), training=1.8)
     assert said.startswith("Closest to the truth: MC dropout, 0.1")
@@ -220,7 +220,7 @@ def test_the_answer_names_the_best_its_cost_and_whether_that_is_clear() -> None:
     )
 
 
-def test_the_answer_says_which_had_not_converged() -> None:
+def test_the_summary_names_posteriors_that_did_not_converge() -> None:
     table = made_up()
     table = table[table["kind"].isin(["trained", *LAYERS])].reset_index(drop=True)
     table.loc[table["kind"] == "last", "converged"] = [True, False, True, True]
@@ -232,7 +232,7 @@ def test_the_answer_says_which_had_not_converged() -> None:
     assert said.count("not converged") == 2
 
 
-def test_the_answer_compares_reversals_by_the_same_quantity() -> None:
+def test_the_summary_compares_detection_by_the_same_quantity() -> None:
     """A single network has entropy alone; others also have epistemic uncertainty."""
     table = made_up()
     summary = summarise_scores(table)
@@ -252,8 +252,8 @@ def test_the_answer_compares_reversals_by_the_same_quantity() -> None:
     )
 
 
-def test_kinds_are_compared_network_by_network() -> None:
-    """Networks differ by 0.1 and more, kinds by 0.01 in each: intervals overlap, pairs do not."""
+def test_kinds_are_compared_by_paired_differences_over_networks() -> None:
+    """Networks differ by 0.1 or more, kinds by 0.01: intervals overlap, but not for pairs."""
     table = made_up()
     table = table[table["kind"].isin(["trained", "last", "query"])].reset_index(drop=True)
     networks, own = np.array([0.1, 0.3, 0.2, 0.4]), np.array([0.009, 0.011, 0.012, 0.01])

@@ -1,7 +1,8 @@
 """Answers drawn from beliefs: how often each reading is given, and how often answers differ.
 
-A participant p who believes option k of question i with q_pik answers by drawing from q_pi, every
-time anew. Two of her answers, and answers of two participants, differ with the probabilities
+A participant p who believes option k of question i with probability q_pik gives each answer by an
+independent draw from q_pi. Two of her answers (w), and answers of two participants (b), differ with
+the probabilities
 
     w = mean over p, i of   1 − Σ_k q_pik²                                                       (1)
     b = mean over i and p ≠ p′ of   1 − Σ_k q_pik q_p′ik                                         (2)
@@ -9,25 +10,25 @@ time anew. Two of her answers, and answers of two participants, differ with the 
 A reader who always gives the likeliest answer has w = 0. From R answers each, c_pik of them k, the
 unbiased estimates have (Σ_k c² − R) / R(R−1) in place of Σ_k q² and c/R in place of q.
 
-Participants of one group, such as particles of one network, resemble each other. Intervals draw
-groups and items anew (the pigeonhole bootstrap): participants and items are both samples, and both
-are drawn with replacement, at once (Owen 2007, Annals of Applied Statistics 1, 386–411); this is
-somewhat conservative. What belongs together is drawn together: all questions of an item, and all
-particles of a network, which share its features. No participant is compared with a copy of herself,
-and pairs within groups keep the share that they have of all pairs:
+Participants of one group, such as particles of one network, resemble each other. Intervals are by
+the pigeonhole bootstrap: participants and items are both samples, and both are resampled with
+replacement at the same time (Owen 2007, Annals of Applied Statistics 1, 386–411); this is somewhat
+conservative. All questions of an item are resampled together, and so are all particles of a
+network, which share its features. No participant is compared with a copy of herself, and pairs
+within groups keep their share of all pairs:
 
     b = α b_within + (1 − α) b_between,   α = pairs within groups / all pairs                    (3)
 
-Percentiles of few networks or items are too narrow. With n the smaller of the two numbers, they are
-taken at Φ(± t √(n/(n − 1))), t the quantile of Student's distribution with n − 1 degrees of
-freedom, which makes the interval of a mean about as wide as the t interval (Hesterberg 2015, The
-American Statistician 69, 371–386, "expanded percentiles"). With fewer than five the draws
-themselves end before that: the interval is then their whole range, and too narrow.
+With few networks or items, percentile intervals are too narrow. With n the smaller of the two
+numbers, percentiles are taken at Φ(± t √(n/(n − 1))), t the quantile of Student's distribution with
+n − 1 degrees of freedom, which makes the interval of a mean about as wide as the t interval
+(Hesterberg 2015, The American Statistician 69, 371–386, "expanded percentiles"). With n below five
+the resamples do not reach that far: the interval is then their whole range, and too narrow.
 
-Beliefs are arrays; whose they are is of no concern here.
+Beliefs are arrays; the functions do not depend on whose beliefs they are.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -38,7 +39,7 @@ from equivocal.errors import UserError
 
 __all__ = ["Estimate", "choose_likeliest", "count_answers", "draw_answers", "summarise_answers"]
 
-DRAWS = 1_000  # of the bootstrap
+DRAWS = 1_000  # resamples of the bootstrap
 LEVEL = 0.95
 
 
@@ -52,10 +53,10 @@ class Estimate(NamedTuple):
 
 @dataclass(frozen=True)
 class Answered:
-    """How often each option is given, and how often one participant repeats an answer."""
+    """The shares of each participant's answers, and how often two of them are equal."""
 
     shares: np.ndarray  # (participants, questions, options)
-    agreement: np.ndarray  # (participants, questions): two answers of one participant are equal
+    agreement: np.ndarray  # (participants, questions): P(two answers of one participant are equal)
 
 
 def share_beliefs(literal: np.ndarray, rival: np.ndarray) -> np.ndarray:
@@ -64,13 +65,13 @@ def share_beliefs(literal: np.ndarray, rival: np.ndarray) -> np.ndarray:
     Parameters
     ----------
     literal, rival : ndarray
-        Degrees of belief in two answers that exclude each other, each between 0 and 1.
+        Degrees of belief in two mutually exclusive answers, each between 0 and 1.
 
     Returns
     -------
     ndarray
-        With a last axis of three. What the two leave of one is believed of other answers; if they
-        sum to more than one, they are divided by their sum.
+        With a last axis of length three. Other answers have the remaining probability; if the two
+        beliefs sum to more than one, they are divided by their sum.
 
     Examples
     --------
@@ -92,44 +93,47 @@ def draw_answers(beliefs: np.ndarray, repetitions: int, rng: np.random.Generator
     repetitions : int
         How often each question is asked.
     rng : numpy.random.Generator
-        Where chance comes from.
+        The source of random numbers.
 
     Returns
     -------
     ndarray of shape (participants, questions, repetitions)
-        Numbers of options.
+        The number of the option that is given each time.
     """
-    _check(beliefs)
-    below = np.cumsum(beliefs, axis=-1)[..., None, :-1]  # the last is 1, but for round-off
+    _check_beliefs(beliefs)
+    below = np.cumsum(beliefs, axis=-1)[..., None, :-1]  # the last is 1 up to round-off
     return np.asarray((rng.random((*beliefs.shape[:-1], repetitions, 1)) >= below).sum(axis=-1))
 
 
 def choose_likeliest(beliefs: np.ndarray, repetitions: int) -> np.ndarray:
-    """Return the answers of readers who always give the likeliest one; see `draw_answers`."""
-    _check(beliefs)
+    """Return the answers of readers who always give the likeliest one, as `draw_answers` does."""
+    _check_beliefs(beliefs)
     return np.repeat(beliefs.argmax(axis=-1)[..., None], repetitions, axis=-1)
 
 
 def expect_answers(beliefs: np.ndarray) -> Answered:
-    """Return what answers drawn from beliefs will be like, without drawing any."""
-    _check(beliefs)
+    """Return the expected shares and agreement of answers drawn from beliefs."""
+    _check_beliefs(beliefs)
     return Answered(beliefs, (beliefs**2).sum(axis=-1))
 
 
 def count_answers(answers: np.ndarray, options: int) -> Answered:
-    """Count answers (participants, questions, repetitions), of which there are two or more each."""
+    """Count answers (participants, questions, repetitions), with two or more repetitions."""
     R = answers.shape[-1]
     if R < 2:
-        raise UserError(f"to see whether answers differ takes two of each, got {R}; ask again.")
+        raise UserError(
+            f"two answers to each question are needed to compare them, got {R}; ask again."
+        )
     counts = np.stack([(answers == k).sum(axis=-1) for k in range(options)], axis=-1)
     return Answered(counts / R, ((counts**2).sum(axis=-1) - R) / (R * (R - 1)))
 
 
-def _check(beliefs: np.ndarray) -> None:
+def _check_beliefs(beliefs: np.ndarray) -> None:
+    """Refuse arrays of another shape, and values that are no probabilities of options."""
     if beliefs.ndim != 3 or not np.allclose(beliefs.sum(axis=-1), 1) or not (beliefs >= 0).all():
         raise UserError(
-            "beliefs must be (participants, questions, options), at least zero and one in sum over "
-            f"options; got an array of shape {beliefs.shape}."
+            "beliefs must have the shape (participants, questions, options), be at least zero, and "
+            f"sum to one over options; got an array of shape {beliefs.shape}."
         )
 
 
@@ -154,34 +158,32 @@ def summarise_answers(
     names : sequence of str
         The names of the options.
     groups : sequence of shape (participants,), optional
-        The group of each participant, such as its network; each is on its own unless given.
+        The group of each participant, such as its network; unless given, each participant is a
+        group.
     only_items : bool
-        Draw only items anew: the participants are no sample, as the ideal comprehender is none.
+        Resample items only, for participants that are not a sample, such as the ideal comprehender.
     draws : int
-        How often groups and items are drawn anew for the intervals.
+        Number of resamples for the intervals.
     seed : int
-        The seed of these draws.
+        The seed of the bootstrap.
 
     Returns
     -------
     dict of str to Estimate
-        By the names of options, then "w", "b" and "w/b". b needs two participants, and w/b
-        answers that differ: NaN otherwise. So are intervals of a single group or item.
+        By the names of options, then "w", "b" and "w/b". b needs two participants, w/b needs
+        answers that differ, and intervals need two groups and two items; otherwise they are NaN.
     """
     own = np.arange(len(answered.shares)) if groups is None else np.asarray(groups)
-    grouped = _group(answered, np.unique(own, return_inverse=True)[1])
+    grouped = _sum_groups(answered, np.unique(own, return_inverse=True)[1])
     item = np.unique(np.asarray(items), return_inverse=True)[1]
-    G, size = len(grouped.people), int(item.max()) + 1
-    value = _compute(grouped, np.ones(G), np.ones(len(item)))
-    drawn = [
-        _compute(grouped, copies, each[item])
-        for copies, each in draw_copies(G, size, draws, seed, only_items=only_items)
-    ]
-    least = size if only_items else min(G, size)
-    low, high = compute_intervals(np.reshape(drawn, (-1, len(value))), least)
+
+    def compute(copies: np.ndarray, each: np.ndarray) -> np.ndarray:
+        return _compute_measures(grouped, copies, each[item])
+
+    sizes = len(grouped.people), int(item.max()) + 1
+    found = bootstrap(compute, sizes, draws, seed, only_items=only_items)
     measures = (*names, "w", "b", "w/b")
-    each = zip(measures, value, low, high, strict=True)
-    return {name: Estimate(float(v), float(a), float(b)) for name, v, a, b in each}
+    return {name: Estimate(*row) for name, row in zip(measures, found.tolist(), strict=True)}
 
 
 class _Grouped(NamedTuple):
@@ -189,12 +191,13 @@ class _Grouped(NamedTuple):
 
     people: np.ndarray  # (groups,)
     shares: np.ndarray  # (groups, questions, options)
-    pairs: np.ndarray  # (groups, questions): agreements of all pairs, each with herself too
-    selves: np.ndarray  # (groups, questions): those of each with herself
+    pairs: np.ndarray  # (groups, questions): agreements of all pairs, including self-pairs
+    selves: np.ndarray  # (groups, questions): agreements of self-pairs
     agreement: np.ndarray  # (groups, questions)
 
 
-def _group(answered: Answered, group: np.ndarray) -> _Grouped:
+def _sum_groups(answered: Answered, group: np.ndarray) -> _Grouped:
+    """Sum over the participants of each group; `group` is the number of each one's group."""
     members = np.equal.outer(np.arange(group.max() + 1), group).astype(float)
     shares = np.tensordot(members, answered.shares, axes=1)
     return _Grouped(
@@ -206,8 +209,8 @@ def _group(answered: Answered, group: np.ndarray) -> _Grouped:
     )
 
 
-def _compute(grouped: _Grouped, copies: np.ndarray, questions: np.ndarray) -> np.ndarray:
-    """Compute shares, w, b and w/b, with so many copies of each group and question."""
+def _compute_measures(grouped: _Grouped, copies: np.ndarray, questions: np.ndarray) -> np.ndarray:
+    """Compute shares, w, b and w/b, given the number of copies of each group and question."""
     weight, people = questions / questions.sum(), copies @ grouped.people
     total = np.tensordot(copies, grouped.shares, axes=1)
     shares = weight @ total / people
@@ -219,7 +222,7 @@ def _compute(grouped: _Grouped, copies: np.ndarray, questions: np.ndarray) -> np
 def _compute_agreement(
     grouped: _Grouped, copies: np.ndarray, weight: np.ndarray, total: np.ndarray
 ) -> float:
-    """Compute 1 − b by (3); NaN without a pair of either kind that the sample has."""
+    """Compute 1 − b by (3); NaN if a resample lacks a kind of pairs that the sample has."""
     n = grouped.people
     alike = grouped.pairs @ weight
     between = weight @ (total**2).sum(axis=-1) - copies**2 @ alike
@@ -233,43 +236,46 @@ def _compute_agreement(
     return float(found) if every > 0 else np.nan
 
 
-def draw_copies(
-    groups: int, items: int, draws: int, seed: int, *, only_items: bool = False
-) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Draw how many copies of each group of participants, and of each item, there are.
+def bootstrap(
+    compute: Callable[[np.ndarray, np.ndarray], Sequence[float] | np.ndarray],
+    sizes: tuple[int, int],
+    draws: int,
+    seed: int,
+    *,
+    only_items: bool,
+) -> np.ndarray:
+    """Compute measures with their 95 % intervals, by resampling groups of participants and items.
 
     Parameters
     ----------
-    groups, items : int
-        How many there are. Nothing is drawn where there is one of either.
+    compute : callable
+        Takes the number of copies of each group and of each item, and returns the measures.
+    sizes : (int, int)
+        Number of groups and of items. If there is only one of either, intervals are NaN.
     draws : int
-        How often.
+        Number of resamples.
     seed : int
-        The same seed gives the same copies.
+        The same seed gives the same intervals.
     only_items : bool
-        Draw items alone, for comprehenders that are no sample, such as the ideal one.
+        Resample items only, for comprehenders that are not a sample, such as the ideal one.
+
+    Returns
+    -------
+    ndarray of shape (measures, 3)
+        Value, low and high of each measure; resamples in which a measure is NaN are ignored.
     """
-    rng = np.random.default_rng(seed)
-    enough = items > 1 and (only_items or groups > 1)
-    for _ in range(draws if enough else 0):
-        people, each = (rng.multinomial(n, np.full(n, 1 / n)) for n in (groups, items))
-        yield (np.ones(groups, int) if only_items else people), each
-
-
-def compute_intervals(drawn: np.ndarray, size: int) -> np.ndarray:
-    """Compute (2, columns): the 95 % interval of each column, apart from NaN.
-
-    Parameters
-    ----------
-    drawn : ndarray of shape (draws, columns)
-        What was computed of each draw.
-    size : int
-        How many networks or items were drawn, whichever is less.
-    """
-    ends = np.full((2, drawn.shape[1]), np.nan)
-    if not len(drawn):
-        return ends
-    known = ~np.isnan(drawn).all(axis=0)
-    far = stats.t.ppf((1 + LEVEL) / 2, size - 1) * np.sqrt(size / (size - 1))
-    ends[:, known] = np.nanquantile(drawn[:, known], stats.norm.cdf([-far, far]), axis=0)
-    return ends
+    value = compute(*map(np.ones, sizes))
+    found = np.full((len(value), 3), np.nan)
+    found[:, 0] = value
+    size = sizes[1] if only_items else min(sizes)
+    if draws and size > 1:
+        rng = np.random.default_rng(seed)
+        drawn = np.empty((draws, len(value)))
+        for row in drawn:
+            groups, items = (rng.multinomial(n, np.full(n, 1 / n)) for n in sizes)
+            row[:] = compute(np.ones(sizes[0], int) if only_items else groups, items)
+        known = ~np.isnan(drawn).all(axis=0)
+        far = stats.t.ppf((1 + LEVEL) / 2, size - 1) * np.sqrt(size / (size - 1))
+        ends = np.nanquantile(drawn[:, known], stats.norm.cdf([-far, far]), axis=0)
+        found[known, 1:] = ends.T
+    return found

@@ -2,14 +2,14 @@
 
     response ~ 1 + controls [+ measure] + (1 | participant) + (1 | item)
 
-Linear models for numbers, logistic ones for answers (`family`); see `equivocal.mixed_models`. Each
-measure is added *alone* to the model without measures and, where there are several, taken from
-the model that holds them *together*. Criteria and likelihood ratios are by maximum likelihood;
+Models are linear for numbers and logistic for answers (`family`); see `equivocal.mixed_models`.
+Each measure is added *alone* to the model without measures and, if there are several, removed from
+the model that contains them *together*. Criteria and likelihood ratios are by maximum likelihood;
 coefficients, intervals and p-values by REML with Satterthwaite's degrees of freedom, since with few
-items the intervals of maximum likelihood are too short. Of logistic models all is by maximum
-likelihood, coefficients are in log odds, and intervals are Wald's. Measures and controls enter in
-standard deviations over the trials; coefficients are given in those, and per unit. Data that no
-model can take are refused with the reason (`equivocal.human_data.variables`).
+items the intervals of maximum likelihood are too short. Logistic models are fitted by maximum
+likelihood throughout; their coefficients are in log odds, and their intervals are Wald's. Measures
+and controls enter in standard deviations over the trials; coefficients are given in those, and per
+unit. Data that no model can take are refused with the reason (`equivocal.human_data.variables`).
 
 If the models change, change the R scripts (`equivocal.human_data.trials_summary`) in the same way.
 """
@@ -34,7 +34,7 @@ from equivocal.human_data.variables import (
 from equivocal.mixed_models import MixedFit, RandomPart, check_trials, fit_logistic, fit_mixed
 from equivocal.progress import Advance
 
-MOST_LEVELS = 5_000  # columns of Z; the fit holds some matrices of that many squared
+MOST_LEVELS = 5_000  # columns of Z; a fit needs several square matrices of this size
 
 
 class Model(NamedTuple):
@@ -58,7 +58,7 @@ class Design:
         self.codes = {
             name: pd.factorize(trials[name], sort=True)[0] for name in ("participant", "item")
         }
-        columns, self.names = [np.ones(len(trials))], list[str]()  # names: but of the intercept
+        columns, self.names = [np.ones(len(trials))], list[str]()  # the intercept has no name
         for name in controls:
             coded = _code_control(trials[name])
             columns += coded
@@ -78,7 +78,7 @@ class Design:
                 )
 
     def is_independent(self, measures: Sequence[str]) -> bool:
-        """Return whether the controls and these measures do not determine each other."""
+        """Return whether controls and these measures are linearly independent."""
         X, _ = self.build(Model(tuple(measures)))
         return bool(np.linalg.matrix_rank(X) == X.shape[1])
 
@@ -102,12 +102,12 @@ class Pair(NamedTuple):
 
 @dataclass(frozen=True)
 class Comparison:
-    """Models that have been fitted, and the table of them."""
+    """The fitted models, and the table that compares them."""
 
     joined: Joined
     log: bool
     family: str
-    pairs: list[Pair]  # a row of the table each
+    pairs: list[Pair]  # in the order of the rows of the table
     notes: list[str]
     fits: dict[Model, MixedFit]  # by maximum likelihood
     table: pd.DataFrame
@@ -127,7 +127,7 @@ def compare(
     Parameters
     ----------
     joined : Joined
-        Trials with their measures, as `join` returns them.
+        Trials with their measures, from `join`.
     family : {"gaussian", "binomial"}
         Linear models of numbers, or logistic models of answers: 0 or 1, or proportions with their
         `counts`.
@@ -138,12 +138,12 @@ def compare(
     advance : callable
         Called with the number of models done, the total and "fitting".
     most_effects : int
-        Refuse models with more random effects than this; memory grows with its square.
+        Refuse models with more random effects than this; memory grows with the square.
 
     Returns
     -------
     Comparison
-        Its `table` has a row for each measure alone, and for each together with the others.
+        Its `table` has a row for each measure alone, and one for each together with the others.
 
     Raises
     ------
@@ -153,7 +153,7 @@ def compare(
     trials = joined.trials
     response = prepare_response(trials, family, log)
     y = response.values
-    if response.counts is not None:  # proportions without what was lost to rounding
+    if response.counts is not None:  # proportions, corrected for rounding
         joined = replace(joined, trials=trials.assign(response=y))
     check_groups(trials)
     notes = [*joined.notes, *note_constant(trials, response)]
@@ -167,7 +167,7 @@ def compare(
     counts = {f"{name}s": trials[name].nunique() for name in ("participant", "item")}
     _check_models(response, design, pairs, counts, most_effects)
     fits, restricted = _fit_all(response, design, pairs, advance)
-    unit = 1.0 if response.binomial else float(y.std(ddof=1))  # log odds are their own
+    unit = 1.0 if response.binomial else float(y.std(ddof=1))  # log odds are not standardised
     rows = [
         {"measure": pair.measure, "model": pair.kind, "family": family, "trials": len(y)}
         | counts
@@ -192,7 +192,7 @@ def _check_models(
 
 
 def _note_positions(joined: Joined) -> list[str]:
-    """Note where several words of a sentence are analysed together."""
+    """Note that several words of a sentence are analysed together, if they are."""
     if "position" not in joined.trials or "position" in joined.controls:
         return []
     places = joined.trials["position"].nunique()
@@ -207,7 +207,7 @@ def _note_positions(joined: Joined) -> list[str]:
 def _fit_all(
     response: Response, design: Design, pairs: list[Pair], advance: Advance
 ) -> tuple[dict[Model, MixedFit], dict[Model, MixedFit]]:
-    """Fit every model by maximum likelihood, and linear ones with the measure also by REML."""
+    """Fit every model by maximum likelihood, and linear models with the measure also by REML."""
     tasks = dict.fromkeys((m, False) for pair in pairs for m in (pair.without, pair.full))
     if not response.binomial:
         tasks |= dict.fromkeys((pair.full, True) for pair in pairs)
@@ -244,15 +244,15 @@ def _describe_pair(
 ) -> dict[str, Any]:
     """Describe a measure: its coefficient by REML, criteria by maximum likelihood, random parts.
 
-    The coefficient is per unit, and per standard deviation of the measure in standard deviations of
-    the `response` (or log odds). Differences of criteria are above zero where they favour the
-    measure.
+    The coefficient is given per unit, and per standard deviation of the measure in standard
+    deviations of the `response` (or log odds). Differences of criteria are positive if they favour
+    the measure.
     """
     k, spread = design.width + pair.full.measures.index(pair.measure), design.spread[pair.measure]
     estimate, (low, high) = restricted.coefficients[k], restricted.intervals[k]
     numbers = {"estimate": estimate, "se": restricted.errors[k], "low": low, "high": high}
     full, without = fits[pair.full], fits[pair.without]
-    # two maxima found to the last digits but one may differ by less than nothing
+    # two maxima that are equal up to round-off may differ by less than zero
     chi2 = max(2 * (full.log_likelihood - without.log_likelihood), 0.0)
     used = (full, without, restricted)
     return {
@@ -278,7 +278,8 @@ def check_size(
 ) -> None:
     """Refuse more random effects than a fit can hold.
 
-    There is an intercept for each participant and item, and for each participant the slopes.
+    There is an intercept for each participant and item, and a slope for each participant and
+    measure.
     """
     columns = items + participants * (1 + slopes)
     if columns > most:
@@ -290,7 +291,7 @@ def check_size(
 
 
 def select_varying(trials: pd.DataFrame, names: Sequence[str], notes: list[str]) -> list[str]:
-    """Return the measures that are not the same in every trial, and note the others."""
+    """Return the measures that vary over trials, and note those that do not."""
     constant = [name for name in names if not trials[name].nunique() > 1]
     said = f"{join_names(constant)} is the same in every joined trial"
     if len(constant) == len(names):
@@ -304,7 +305,7 @@ def select_varying(trials: pd.DataFrame, names: Sequence[str], notes: list[str])
 
 
 def is_numeric(values: pd.Series) -> bool:
-    """Return whether a control is a number in every trial; otherwise its values are levels."""
+    """Return whether a control is numeric; otherwise its values are levels of a factor."""
     return bool(pd.to_numeric(values, errors="coerce").notna().all())
 
 

@@ -1,4 +1,4 @@
-"""Parameters of a world fitted to one human table by likelihood; what they predict of the others.
+"""Fits the parameters of a world to human shares by likelihood, and predicts other human numbers.
 
 The ideal comprehender of a world with parameters θ predicts a share p_i(θ) for each share y_i of a
 human table. With n_i people behind it, the deviance
@@ -6,15 +6,16 @@ human table. With n_i people behind it, the deviance
     D(θ) = Σ_i 2 n_i KL(y_i ‖ p_i(θ))                                                            (1)
 
 is minimised over the ranges that the world declares. The profile of a parameter is D minimised over
-all others, with that one held; the 95 % interval is where it is within 3.84 of the minimum. A
-profile that stays below this up to an end of the range leaves that side open; one that is flat
-everywhere says that the data do not identify the parameter.
+all other parameters while that one is fixed; the 95 % interval is where the profile is within 3.84
+of the minimum. If the profile stays below this limit up to an end of the range, the interval is
+open on that side; if it does so at both ends, the data do not identify the parameter.
 
-A prediction ranges over all points of the profiles within 3.84 of the minimum (`tabulate_ranges`).
-They are some of the values that the data allow, so the range is a lower bound.
+Predictions are computed at all points of the profiles within 3.84 of the minimum
+(`tabulate_ranges`). These are only some of the values that the data allow, so the true range is at
+least as wide.
 
-Values are searched for on the log-odds of a parameter's place in its range, since their order of
-magnitude is not known.
+The search is over the log-odds of a parameter's relative position in its range, since its order of
+magnitude is unknown.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -41,24 +42,24 @@ from equivocal.world import Reweighting, World
 __all__ = ["POINTS", "WorldFit", "fit_world", "tabulate_ranges"]
 
 POINTS = 13  # of a profile
-# log-odds of the place in a parameter's range: of the search, and of profiles, which end before it
-ENDS, PROFILED = (-16.0, 8.0), (-8.0, 6.0)
-LIMIT = 3.841458820694124  # 95 % of chi-squared with one degree of freedom
-STARTS = 3
-REFINED = 4  # halvings of the gap in which a profile crosses the limit
-IMPOSSIBLE = 1e3  # residual of values that no world can have
-NO_EFFECT = 1e-6  # of a share, below which a parameter does nothing
+ENDS = (-16.0, 8.0)  # bounds of the search, in log-odds of the position in a parameter's range
+PROFILED = (-8.0, 6.0)  # bounds of profiles, likewise
+LIMIT = 3.841458820694124  # 95 % quantile of chi-squared with one degree of freedom
+STARTS = 3  # searches, the first from the given values
+REFINED = 4  # bisections of the gap in which a profile crosses the limit
+IMPOSSIBLE = 1e3  # residual of parameter values that are not allowed in a world
+NO_EFFECT = 1e-6  # change of a share below which a parameter has no effect
 
 
 class ShareModel:
-    """Predicted shares, and how far they are from people's."""
+    """Shares that the ideal comprehender predicts, and their deviance from people's shares."""
 
     def __init__(self, reweighting: Reweighting, asked: AskedItems, shares: pd.DataFrame) -> None:
         self.reweighting = reweighting
         self.ideal = IdealReadings(reweighting.world, asked)
         self.observed = shares["value"].to_numpy(float)
         self.people = shares["participants"].to_numpy(float)
-        self.where, self.not_literal = [], []
+        self.rows = []  # for each share: the items, and whether all but literal readings count
         for row in shares.to_dict("records"):
             chosen = asked.number[asked.select(row["construction"], row["plausibility"])]
             if not len(chosen):
@@ -67,8 +68,7 @@ class ShareModel:
                     f"{row['construction']!r}, about which people were asked; use a world that has "
                     "them, such as `both_ways`."
                 )
-            self.where.append(np.unique(chosen))
-            self.not_literal.append(row["measure"] == "not literal")
+            self.rows.append((np.unique(chosen), row["measure"] == "not literal"))
         self.specs = reweighting.world.file.parameters
 
     def predict(self, values: Mapping[str, float]) -> np.ndarray:
@@ -77,12 +77,12 @@ class ShareModel:
         return np.array(
             [
                 1 - readings[at, 0].mean() if not_literal else readings[at, 1].mean()
-                for at, not_literal in zip(self.where, self.not_literal, strict=True)
+                for at, not_literal in self.rows
             ]
         )
 
     def find_effective(self, start: Mapping[str, float]) -> list[str]:
-        """Find the parameters whose predictions differ between 20 % and 80 % of their range."""
+        """Find the parameters that change a prediction between 20 % and 80 % of their range."""
         names = []
         for name, spec in self.specs.items():
             ends = [self.predict({**start, name: spec.interpolate(x)}) for x in (0.2, 0.8)]
@@ -91,7 +91,7 @@ class ShareModel:
         return names
 
     def compute_residuals(self, values: Mapping[str, float]) -> np.ndarray:
-        """Return signed roots of the deviances, whose squares sum to (1)."""
+        """Return signed square roots of the deviances, whose squares sum to (1)."""
         try:
             predicted = np.clip(self.predict(values), 1e-12, 1 - 1e-12)
         except UserError:  # noise that sums above one
@@ -102,16 +102,16 @@ class ShareModel:
     def minimise(
         self, names: list[str], start: Mapping[str, float], starts: int = STARTS
     ) -> tuple[dict[str, float], float]:
-        """Minimise (1) over some parameters, from `start` and from other places."""
+        """Minimise (1) over some parameters, from `start` and from random points."""
         if not names:
             return dict(start), float((self.compute_residuals(start) ** 2).sum())
 
         def compute(z: np.ndarray) -> np.ndarray:
             return self.compute_residuals({**start, **self._read(names, z)})
 
-        first = np.array([self._place(name, start[name]) for name in names])
+        first = np.array([self._locate(name, start[name]) for name in names])
         others = np.random.default_rng(0).uniform(-4, 1, (starts - 1, len(names)))
-        best: tuple[dict[str, float], float] | None = None
+        best = dict(start), np.inf
         for begin in (first, *others):
             found = least_squares(
                 compute,
@@ -122,17 +122,18 @@ class ShareModel:
                 ftol=1e-7,
                 max_nfev=40,
             )
-            if best is None or 2 * found.cost < best[1] - 1e-9:
+            if 2 * found.cost < best[1] - 1e-9:
                 best = {**start, **self._read(names, found.x)}, 2 * float(found.cost)
-        assert best is not None
         return best
 
-    def _place(self, name: str, value: float) -> float:
+    def _locate(self, name: str, value: float) -> float:
+        """Return the log-odds of a value's relative position in the range of its parameter."""
         spec = self.specs[name]
         share = (value - spec.least) / (spec.most - spec.least)
         return float(np.clip(logit(np.clip(share, 1e-9, 1 - 1e-9)), *ENDS))
 
     def _read(self, names: list[str], z: np.ndarray) -> dict[str, float]:
+        """Return the values of parameters at positions in their ranges, given in log-odds."""
         shares = zip(names, expit(z).tolist(), strict=True)
         return {name: self.specs[name].interpolate(share) for name, share in shares}
 
@@ -152,11 +153,11 @@ class ShareModel:
             parameter, value, deviance and, as at_NAME, the values of all parameters there.
         """
         others = [other for other in names if other != name]
-        centre, limit = self._place(name, values[name]), deviance + LIMIT
+        centre, limit = self._locate(name, values[name]), deviance + LIMIT
         reached = {centre: (dict(values), deviance)}
 
         def visit(z: float, begin: float) -> float:
-            """Minimise at the place z from where another place had its minimum."""
+            """Minimise at the position z, starting at the minimum of another position."""
             start = {**reached[begin][0], **self._read([name], np.array([z]))}
             found = self.minimise(others, start, starts=1)
             if z not in reached or found[1] < reached[z][1]:
@@ -165,7 +166,7 @@ class ShareModel:
 
         grid = np.linspace(*PROFILED, points)
         for side in (grid[grid < centre][::-1], grid[grid > centre]):
-            # outwards and back: from either side of a local minimum
+            # outwards and back, so that a local minimum is approached from both sides
             path = [centre, *side.tolist(), *side[-2::-1].tolist()]
             heights = {z: visit(z, begin) for begin, z in pairwise(path)}
             _refine(visit, [centre, *side.tolist()], heights, limit)
@@ -183,7 +184,7 @@ def _refine(
     heights: Mapping[float, float],
     limit: float,
 ) -> None:
-    """Halve the gap in which the heights along places first cross the limit."""
+    """Bisect the gap in which the heights along places first cross the limit."""
     crossed = [z for z in places[1:] if heights[z] > limit]
     if not crossed:
         return
@@ -199,21 +200,23 @@ def _refine(
 
 @dataclass(frozen=True, eq=False)
 class WorldFit:
-    """Values of a world's parameters that a human table makes likeliest.
+    """Maximum-likelihood values of a world's parameters, given human shares.
 
     Attributes
     ----------
     values : dict of str to float
-        The values of all parameters; those without an effect keep the world's values.
+        The values of all parameters; parameters without an effect keep the world's values.
     estimates : DataFrame
         parameter, start, estimate, low, high, least, most, identified ("yes", "from above",
         "from below", "no"; "not fitted" also where a parameter has no effect).
     profiles : DataFrame
         parameter, value, deviance and, as at_NAME, the values of all parameters there.
     shares : DataFrame
-        The human shares, with `fitted`, `deviance` and, of the world's own values, `before`.
+        The human shares, with the shares predicted at the estimates (`fitted`) and at the world's
+        own values (`before`), and the `deviance` at the estimates.
     deviance : float
-        At the estimates; its floor is the number of shares less that of identified parameters.
+        At the estimates; its expectation is the number of shares minus that of identified
+        parameters.
     """
 
     values: dict[str, float]
@@ -223,7 +226,7 @@ class WorldFit:
     deviance: float
 
     def list_likely_values(self) -> list[dict[str, float]]:
-        """List the values of all parameters at the estimates, and at points within the limit."""
+        """List the parameter values at the estimates, and at profile points within the limit."""
         near = self.profiles[self.profiles["deviance"] <= self.deviance + LIMIT]
         values = near[[f"at_{name}" for name in self.values]].to_numpy(float).tolist()
         return [self.values, *(dict(zip(self.values, row, strict=True)) for row in values)]
@@ -246,11 +249,11 @@ def fit_world(
     shares : DataFrame
         measure ("not literal" or "reversed"), construction, plausibility, value, participants.
     parameters : sequence of str
-        Those that are fitted; all that have an effect, unless given.
+        The parameters to fit; all that have an effect, unless given.
     points : int
-        How many points each profile has.
+        Number of points of each profile.
     advance : callable
-        Called with the number of parameters profiled, the total and what is done.
+        Called with the number of parameters profiled, the total and the current task.
 
     Raises
     ------
@@ -268,30 +271,28 @@ def fit_world(
             "these sentences are read; fit another parameter, or use a world with noise."
         )
     values, deviance = model.minimise(names, start)
-    profiles, intervals = [], {}
+    profiles = {}
     for done, name in enumerate(names):
         advance(done, len(names), f"profile of {name}")
-        profile = model.profile(name, names, values, deviance, points)
-        profiles.append(profile)
-        lowest = profile.sort_values("deviance").iloc[0]
+        profiles[name] = model.profile(name, names, values, deviance, points)
+        lowest = profiles[name].sort_values("deviance").iloc[0]
         if lowest["deviance"] < deviance - 1e-6:  # a better minimum than the search had found
             values, deviance = model.minimise(names, {**values, name: float(lowest["value"])})
-    for name, profile in zip(names, profiles, strict=True):
-        intervals[name] = _find_interval(profile, values[name], deviance)
     advance(len(names), len(names), "all profiles")
+    intervals = {n: _find_interval(own, values[n], deviance) for n, own in profiles.items()}
     fitted, before = model.predict(values), model.predict(start)
-    each = compute_deviance(shares["value"].to_numpy(), fitted, model.people)
+    each = compute_deviance(model.observed, fitted, model.people)
     return WorldFit(
         values=values,
-        estimates=_tabulate(start, values, intervals, asked),
-        profiles=pd.concat(profiles, ignore_index=True),
+        estimates=_tabulate_estimates(start, values, intervals, asked),
+        profiles=pd.concat(profiles.values(), ignore_index=True),
         shares=shares.assign(fitted=fitted, before=before, deviance=each),
         deviance=deviance,
     )
 
 
 def _find_interval(profile: pd.DataFrame, estimate: float, deviance: float) -> tuple[float, float]:
-    """Return where the profile crosses the limit on either side; NaN where it does not."""
+    """Return where the profile crosses the limit on either side; NaN if it does not."""
     value, height = profile["value"].to_numpy(), profile["deviance"].to_numpy() - deviance - LIMIT
     ends = []
     for side in (value <= estimate, value >= estimate):
@@ -307,7 +308,7 @@ def _find_interval(profile: pd.DataFrame, estimate: float, deviance: float) -> t
     return ends[0], ends[1]
 
 
-def _tabulate(
+def _tabulate_estimates(
     start: Mapping[str, float],
     values: Mapping[str, float],
     intervals: Mapping[str, tuple[float, float]],
@@ -345,18 +346,18 @@ def tabulate_ranges(
     Parameters
     ----------
     people : DataFrame
-        As `load_people` returns it.
+        The table of `load_people`.
     asked : AskedItems
         The sentences, which are the same at all points.
     points : sequence of mapping
         Values of the world's parameters, from `WorldFit.list_likely_values`.
     advance : callable
-        Called with the number of points done, the total and what is done.
+        Called with the number of points done, the total and the current task.
 
     Returns
     -------
     DataFrame
-        A row for each of `people`: low and high, the least and the greatest prediction; NaN where
+        A row for each of `people`: low and high, the least and the greatest prediction; NaN if
         there is none.
     """
     found = []
@@ -371,7 +372,7 @@ def tabulate_ranges(
 def _predict_people(
     people: pd.DataFrame, asked: AskedItems, values: Mapping[str, float]
 ) -> pd.Series:
-    """Return what the ideal comprehender of the world with these values predicts."""
+    """Return the predictions of the ideal comprehender in the world with these values."""
     world = World.from_toml(asked.world.text, asked.world.source, values)
     there = replace(asked, world=world)
     beliefs = {"ideal": believe_ideal(there)}

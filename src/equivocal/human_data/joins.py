@@ -1,6 +1,6 @@
-"""Measures joined to trials by item and word, with an account of every trial that was left out.
+"""Joins measures to trials by item and word, and gives a reason for every trial that is left out.
 
-A new reason to leave out a trial is a line of `_find_reasons`; the first that holds is given.
+A new reason to leave out a trial is a line of `_find_reasons`; the first that applies is given.
 """
 
 from collections import Counter
@@ -18,23 +18,23 @@ from equivocal.world import World
 from equivocal.world.spelling import fold
 
 ANSWERED = ("response", "counts")
-REPEATED = ("question", "repetition")  # what tells several trials of one word apart
+REPEATED = ("question", "repetition")  # columns that distinguish several trials of one word
 NO_WORD = "no such word in the measures"
 NO_NUMBER = "the response is not a number"
 
 
 @dataclass(frozen=True)
 class Joined:
-    """Trials that have a response and every measure, and what became of the others."""
+    """Trials that have a response and every measure, and the reasons why others were left out."""
 
     trials: pd.DataFrame  # participant, item, places, response, controls, measures
     measures: list[str]
     controls: list[str]
-    keys: list[str]  # what they were joined by
-    given: int  # trials in the table
+    keys: list[str]  # columns that the tables were joined by
+    given: int  # number of trials before the join
     unmatched: pd.DataFrame  # trials left out: row, participant, keys, reason
     notes: list[str]
-    columns: dict[str, str] = field(default_factory=dict)  # of the trial table, by our names
+    columns: dict[str, str] = field(default_factory=dict)  # the user's column names, by our names
 
 
 def join_files(
@@ -56,19 +56,19 @@ def join_files(
     data, measures : Path
         The trials, a row for each response; the measures, a row for each item and word.
     columns : Columns
-        What the columns of the trials are called.
+        The names of the columns of the trials.
     chosen : sequence of str
         The measures to join; every column of numbers unless given.
     controls : sequence of str
-        Columns of either table that all models hold, called as the trials call them.
+        Columns of either table that all models contain, by their names in the trials.
     where : sequence of str
-        Keep rows with COLUMN=VALUE only, in the tables that have the column.
+        Keep only rows with COLUMN=VALUE, in the tables that have the column.
     spillover : int
-        Add the measures, and the controls that are numbers of words, of so many previous words.
+        Number of previous words whose measures and numeric controls are added.
     world : World, optional
-        The world whose words give the control `frequency`, where no table has it.
+        The world from which the control `frequency` is computed, if no table has it.
     family : {"gaussian", "binomial"}
-        What the trials are modelled by, for advice on responses that are no numbers.
+        The family of the models, for advice on responses that are not numbers.
 
     Returns
     -------
@@ -104,12 +104,12 @@ def join(
     controls: Sequence[str] = (),
     where: Sequence[str] = (),
 ) -> Joined:
-    """Give every trial the measures of its item and word.
+    """Add to every trial the measures of its item and word.
 
     Parameters
     ----------
     trials, measures : DataFrame
-        As `read_trials` and `read_measures` return them.
+        The tables of `read_trials` and `read_measures`.
     chosen, controls, where
         As in `join_files`, with our names for columns; `where` has been applied to both tables.
     """
@@ -121,7 +121,7 @@ def join(
     by_word = [name for name in controls if name not in trials]
     averaged, notes = average_networks(measures, keys, list(dict.fromkeys([*names, *by_word])))
     held = dict.fromkeys(["row", "participant", *tables.PLACES, *REPEATED, *ANSWERED, *controls])
-    # a measure may be called like a column of the trials: theirs are not taken
+    # where trials have a column of the same name as a measure, the measure is used
     left = trials[[name for name in held if name in trials and name not in names]]
     numbers = [name for name in ANSWERED if name in left]
     left = left.assign(**{name: tables.convert_to_numbers(left[name]) for name in numbers})
@@ -144,7 +144,7 @@ def join(
 
 
 def _check_response(response: pd.Series, name: str, family: str) -> None:
-    """Refuse responses of which none is a number, and say how names can be modelled."""
+    """Refuse responses of which none is a number, and say how categories can be modelled."""
     given = response.dropna()
     if len(given) and tables.convert_to_numbers(given).isna().all():
         names = sorted(map(str, given.unique()))
@@ -156,10 +156,10 @@ def _check_response(response: pd.Series, name: str, family: str) -> None:
 
 
 def _choose_keys(trials: pd.DataFrame, measures: pd.DataFrame) -> list[str]:
-    """Return the columns to join by; of position and word, the position."""
+    """Return the columns to join by; if both position and word are shared, only the position."""
     shared = [place for place in tables.PLACES if place in trials and place in measures]
     if "position" in shared and "word" in shared:
-        shared.remove("word")  # it is checked instead
+        shared.remove("word")  # differing words are noted instead
     several = [name for name in tables.WORDS if name in trials and trials[name].nunique() > 1]
     if several and not {*tables.WORDS} & {*shared}:
         raise UserError(
@@ -170,7 +170,7 @@ def _choose_keys(trials: pd.DataFrame, measures: pd.DataFrame) -> list[str]:
 
 
 def _fold_words(words: pd.Series) -> pd.Series:
-    """Return words as they are compared; a dash or another word without letters stays."""
+    """Normalise words for comparison; a dash or another word without letters is kept."""
     return words.map(lambda word: fold(word) or word, na_action="ignore")
 
 
@@ -181,8 +181,8 @@ def _note_one_for_all(
     keys: list[str],
     repeated: int,
 ) -> list[str]:
-    """Note what --where chose in the measures only, and refuse that for several words."""
-    known = {*tables.WORDS} if {*tables.WORDS} & {*keys} else set()  # one says both
+    """Note conditions of --where that only the measures have; refuse them for several words."""
+    known = {*tables.WORDS} if {*tables.WORDS} & {*keys} else set()  # either identifies the word
     notes = []
     for name, value in tables.parse_where(where):
         place = tables.guess_place(name)
@@ -200,7 +200,7 @@ def _note_one_for_all(
 
 
 def _check_controls(trials: pd.DataFrame, measures: pd.DataFrame, controls: Sequence[str]) -> None:
-    """Refuse controls that no table has, or whose names have a meaning of their own."""
+    """Refuse controls that no table has, or whose names are reserved."""
     present = dict.fromkeys([*trials.columns, *measures.columns])
     known = [name for name in present if name not in tables.RESERVED]
     for name in controls:
@@ -215,9 +215,9 @@ def _check_controls(trials: pd.DataFrame, measures: pd.DataFrame, controls: Sequ
 def average_networks(
     measures: pd.DataFrame, keys: list[str], names: list[str]
 ) -> tuple[pd.DataFrame, list[str]]:
-    """Return one row for each key, averaged over networks, with a note where there are several.
+    """Return one row for each key, averaged over networks, and a note if there are several.
 
-    Columns that are not numbers keep their first value.
+    Of columns that are not numeric, the first value is kept.
     """
     table = measures.dropna(subset=keys)
     several = [*keys, tables.NETWORK] if tables.NETWORK in table else keys
@@ -228,7 +228,7 @@ def average_networks(
     figures = [name for name in names if name not in labels]
     values = table[keys].join(table[figures].apply(tables.convert_to_numbers))
     groups = values.groupby(keys, sort=False)[figures]
-    # a word that one network has no value for has no average
+    # a word for which one network has no value has no average
     found = groups.mean().where(groups.count().eq(groups.size(), axis=0))
     found = found.join(table.groupby(keys, sort=False)[labels].first()) if labels else found
     networks = table[tables.NETWORK].nunique() if tables.NETWORK in table else 1
@@ -239,7 +239,7 @@ def average_networks(
 def _explain_repeated(
     table: pd.DataFrame, first: pd.Series, keys: list[str], known: list[str]
 ) -> str:
-    """Return the sentence for measures that have several rows of one word."""
+    """Return the error message for measures that have several rows for one word."""
     same = table[(table[keys] == first[keys]).all(axis=1)]
     differ = [c for c in table.columns if c not in known and same[c].nunique(dropna=False) > 1]
     place = ", ".join(f"{key} {first[key]}" for key in keys)
@@ -257,7 +257,7 @@ def _find_reasons(
     names: list[str],
     controls: Sequence[str],
 ) -> pd.Series:
-    """Return why each trial is left out, the first reason that holds; "" where it is kept."""
+    """Return the first reason to leave out each trial; "" if it is kept."""
     empty = pd.Series(response.isna().to_numpy(), both.index)
     tests = {
         **{f"no {key}": both[key].isna() for key in ("participant", *keys)},
@@ -274,7 +274,7 @@ def _find_reasons(
 def _explain_no_match(
     both: pd.DataFrame, averaged: pd.DataFrame, reasons: pd.Series, keys: list[str]
 ) -> str:
-    """Return the sentence for tables of which no trial could be joined."""
+    """Return the error message for tables of which no trial could be joined."""
     commonest = str(reasons.value_counts().index[0])
     if commonest != NO_WORD:
         return (
@@ -295,7 +295,7 @@ def _explain_no_match(
 
 
 def _note_other_words(joined: pd.DataFrame, measures: pd.DataFrame, keys: list[str]) -> list[str]:
-    """Note trials whose word is another one in the measures, as where one counts from zero."""
+    """Note trials whose word differs from that of the measures, as if positions began at zero."""
     words = measures[[*keys, "word"]].dropna(subset=keys).drop_duplicates(keys)
     both = joined[[*keys, "word"]].merge(words, on=keys, how="left", suffixes=("", " measured"))
     pairs = both[["word", "word measured"]].dropna().itertuples(index=False, name=None)

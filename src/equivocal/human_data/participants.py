@@ -1,16 +1,17 @@
-"""Simulated participants: comprehenders who answer questions, each with beliefs of its own.
+"""Simulated participants: networks or particles that answer questions from their own beliefs.
 
 trained    a participant is a network
-posterior  a participant is a particle of a network's posterior: the stored one of a study, or one
-           that is sampled now
+posterior  a participant is a particle of a network's posterior, which a study has stored or which
+           is sampled now
 
-A unit's activation is the degree of belief that it belongs to the answer. Answers exclude each
-other, so what literal and rival leave of one is believed of others (`share_beliefs`). Particles of
-one network share its features: they are less different from each other than networks are.
+A unit's activation is the degree of belief that it belongs to the answer. Answers are mutually
+exclusive, so the probability that remains after the literal answer and its rival belongs to other
+answers (`share_beliefs`). Particles of one network share its features, and so differ less from each
+other than networks do.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -26,6 +27,7 @@ from equivocal.sampling import Posterior
 from equivocal.store.folders import has_run
 from equivocal.study import Study, open_study
 from equivocal.suites.measurement import ROWS, SAMPLER, VARIANCE
+from equivocal.world import Utterance
 from equivocal.world.items import Item
 
 __all__ = [
@@ -36,7 +38,8 @@ __all__ = [
     "take_particles",
 ]
 
-PER_NETWORK = 5  # particles, unless more are wanted
+PER_NETWORK = 5  # default number of particles
+Tokens = tuple[tuple[str, ...], ...]  # of an utterance
 SAMPLED_NOW = "sampled now"  # the name of a posterior that no study has stored
 
 
@@ -49,8 +52,8 @@ class Comprehenders:
     study: Study | None
     items: list[Item]
     source: str  # of the sentences
-    posteriors: dict[tuple[str, float], Callable[[int], Posterior]] = field(default_factory=dict)
-    units: tuple[str, ...] = ()  # of stored posteriors
+    posteriors: dict[tuple[str, float], Callable[[int], Posterior]]  # by sampler and variance
+    units: tuple[str, ...]  # of stored posteriors
 
 
 def open_comprehenders(folder: Path, sentences: Path | None = None) -> Comprehenders:
@@ -61,7 +64,7 @@ def open_comprehenders(folder: Path, sentences: Path | None = None) -> Comprehen
     folder : Path
         The folder of `equivocal train`, a study, `suites run`, `constructions run` or `people`.
     sentences : Path, optional
-        The user's own; otherwise those of the study, or those that are shipped for the world.
+        A CSV file of sentences; by default those of the study, or those shipped for the world.
 
     Raises
     ------
@@ -79,14 +82,12 @@ def open_comprehenders(folder: Path, sentences: Path | None = None) -> Comprehen
         items, source = list(study.stimuli.rows.values()), f"the stimuli of {folder}"
     else:
         items, source = find_sentences(run.world)
-    if study is None:
-        return Comprehenders(place, run, None, items, source)
-    stored = study.find_posteriors()
-    return Comprehenders(place, run, study, items, source, stored, study.sampled_units)
+    stored, units = (study.find_posteriors(), study.sampled_units) if study else ({}, ())
+    return Comprehenders(place, run, study, items, source, stored, units)
 
 
 def _locate_run(folder: Path) -> Path:
-    """Return the folder itself, or the only one of its networks."""
+    """Return the folder itself if it holds a run, or else the only run below its `networks`."""
     if has_run(folder):
         return folder
     settings = sorted(folder.glob("networks/**/run.toml"))
@@ -95,7 +96,7 @@ def _locate_run(folder: Path) -> Path:
         raise UserError(
             f"{folder} holds networks of several worlds; give one of {join_names(map(str, inner))}."
         )
-    return inner[0] if inner else folder  # which has no run, as `Run.load` explains
+    return inner[0] if inner else folder  # for which `Run.load` raises an error
 
 
 def believe_answers(
@@ -109,24 +110,27 @@ def believe_answers(
     seed: int = 0,
     advance: Advance = lambda *_: None,
 ) -> tuple[list[str], np.ndarray, dict[str, object]]:
-    """Compute what participants believe of the answers to questions.
+    """Compute the beliefs of participants about the answers to questions.
 
     Parameters
     ----------
     who : Comprehenders
         Networks and their posteriors.
     questions : sequence of Question
-        What they are asked.
+        The questions.
     beliefs : {"trained", "posterior"}, optional
-        Whether participants are networks or particles; particles where posteriors are stored.
+        Whether participants are networks or particles; by default particles if posteriors are
+        stored, otherwise networks.
     participants : int, optional
-        How many, spread evenly over networks; every network, or five particles of each.
+        Number of participants, spread evenly over networks; by default every network, or five
+        particles of each.
     sampler, variance : optional
-        Which posterior; that of the study's first sampler and central prior unless given.
+        Sampler and prior variance of the posterior; by default the study's first sampler and
+        central prior.
     seed : int
         The seed of particles that are drawn now.
     advance : callable
-        Called with the number of networks done, the total and what is done.
+        Called with the number of networks done, the total and the current task.
 
     Returns
     -------
@@ -135,7 +139,7 @@ def believe_answers(
     beliefs : ndarray of shape (participants, questions, 3)
         Probabilities of the literal answer, its rival and any other.
     about : dict
-        Which beliefs they are.
+        Settings for the record: the kind of beliefs and, for particles, sampler and variance.
     """
     beliefs = beliefs or ("posterior" if who.posteriors else "trained")
     networks = len(who.run.networks)
@@ -168,7 +172,7 @@ def believe_answers(
 def _choose_posterior(
     who: Comprehenders, questions: Sequence[Question], sampler: str | None, variance: float | None
 ) -> tuple[str, float]:
-    """Return the sampler and the prior variance: stored ones, or those that are sampled now."""
+    """Return the sampler and the prior variance of the posterior, stored or to be sampled now."""
     if who.study is None or not who.posteriors:
         if sampler is not None:
             raise UserError(
@@ -203,7 +207,7 @@ def _find_layers(
     chosen: tuple[str, float] | None,
     seed: int,
 ) -> tuple[tuple[str, ...], np.ndarray]:
-    """Return the names of units, and the last layers (units, participants, D) of one network."""
+    """Return units, and the last layers (units, participants, D) of one network's participants."""
     network = who.run.networks[index]
     asked = {unit for question in questions for unit in question.units}
     units = tuple(unit for unit in who.run.world.units if unit in asked)
@@ -220,16 +224,16 @@ def _find_layers(
 
 
 def take_particles(posterior: Posterior, size: int, seed: int) -> np.ndarray:
-    """Take particles of a posterior: stored ones at random, or draws where more are wanted.
+    """Take stored particles at random, or draw new ones from a Gaussian if there are too few.
 
     Parameters
     ----------
     posterior : Posterior
         The posterior whose particles are taken.
     size : int
-        How many.
+        Number of particles.
     seed : int
-        The same seed takes the same ones.
+        The same seed takes the same particles.
 
     Returns
     -------
@@ -239,7 +243,7 @@ def take_particles(posterior: Posterior, size: int, seed: int) -> np.ndarray:
     Raises
     ------
     UserError
-        Where more are wanted than are stored, and mean and covariance do not say everything.
+        Where more are wanted than are stored, and the posterior is not Gaussian.
     """
     rng = np.random.default_rng(seed)
     stored = np.asarray(posterior.particles)
@@ -257,17 +261,15 @@ def take_particles(posterior: Posterior, size: int, seed: int) -> np.ndarray:
 
 
 def compute_question_features(network: Network, questions: Sequence[Question]) -> np.ndarray:
-    """Compute (questions, D): the features ψ of a network after each sentence, for its probe."""
-    probes = dict[tuple[tuple[str, ...], ...], dict[str, None]]()
+    """Compute the features ψ of a network for the probe of each question: (questions, D)."""
+    asked: dict[Tokens, dict[str, Utterance]] = {}  # the probes of each sentence, in order
     for question in questions:
-        probes.setdefault(question.utterance.tokens, {})[question.probe] = None
-    found: dict[tuple[tuple[tuple[str, ...], ...], str], np.ndarray] = {}
-    for question in questions:
-        tokens = question.utterance.tokens
-        if (tokens, question.probe) not in found:
-            every = list(probes[tokens])
-            last = network.probe_features(question.utterance, every).values[-1]
-            found |= {(tokens, probe): psi for probe, psi in zip(every, last, strict=True)}
+        asked.setdefault(question.utterance.tokens, {})[question.probe] = question.utterance
+    found: dict[tuple[Tokens, str], np.ndarray] = {}
+    for tokens, probes in asked.items():
+        utterance = next(iter(probes.values()))
+        last = network.probe_features(utterance, list(probes)).values[-1]
+        found |= {(tokens, probe): psi for probe, psi in zip(probes, last, strict=True)}
     return np.stack([found[question.utterance.tokens, question.probe] for question in questions])
 
 
@@ -281,11 +283,11 @@ def answer_questions(
     psi : ndarray of shape (questions, D)
         From `compute_question_features`.
     questions : sequence of Question
-        What they are asked.
+        The questions.
     units : sequence of str
         The units of the layers.
     layers : ndarray of shape (units, participants, D)
-        Their last layers.
+        The last layers of the participants.
 
     Returns
     -------

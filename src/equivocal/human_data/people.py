@@ -1,15 +1,17 @@
 """Published numbers on people's uncertainty about who did what, compared with comprehenders.
 
-`data/people.csv` has the numbers, each with its source and its certainty (`status`). `comparable`
-says what can be done with a number: "yes"; "assumption", which `note` names; "order", where only a
-direction is known; "no". A share y of n people has the deviance
+`data/people.csv` contains the numbers, each with its source and its certainty (`status`). The
+column `comparable` says whether comprehenders can be compared with a number: "yes"; "assumption",
+under one that `note` names; "order", if only a direction is known; "no". A share y of n people has
+the deviance
 
     D = 2 n [ y log(y / p) + (1 − y) log((1 − y) / (1 − p)) ]                                    (1)
 
-from a comprehender who predicts p. How many answers are behind a share is not known, so n counts
-people, the smallest number it can be. Whoever predicts the true p has D = 1 on average: the floor.
+from a comprehender that predicts p. The number of answers behind a share is not known, so n is the
+number of people, a lower bound. A comprehender that predicts the true p has D = 1 on average: the
+floor.
 
-`describe_people` says in sentences what a comparison found.
+`describe_people` reports a comparison in sentences.
 """
 
 from collections.abc import Hashable, Iterator, Mapping
@@ -34,17 +36,17 @@ __all__ = [
 
 SHARES = ("not literal", "reversed")
 DIFFERENCES = ("w", "b", "w/b")
-FLOOR = 1.0  # of each share, see (1)
+FLOOR = 1.0  # expected deviance of each share under the true p, see (1)
 
 
 def load_people() -> pd.DataFrame:
     """Load the published numbers about people, one row each, with source and status."""
     with resources.as_file(resources.files("equivocal.human_data") / "data" / "people.csv") as path:
-        return pd.read_csv(path, keep_default_na=True)
+        return pd.read_csv(path)
 
 
 def select_shares(people: pd.DataFrame) -> pd.DataFrame:
-    """Select the shares of readings that a comprehender can be scored by."""
+    """Select the shares of readings by which comprehenders can be scored."""
     known = people["measure"].isin(SHARES) & people["value"].notna()
     return people[known & people["comparable"].isin(["yes", "assumption"])]
 
@@ -52,7 +54,7 @@ def select_shares(people: pd.DataFrame) -> pd.DataFrame:
 def compute_deviance(
     share: np.ndarray | float, predicted: np.ndarray | float, people: np.ndarray | float
 ) -> np.ndarray:
-    """Compute the deviance (1); it is infinite where an observed answer has probability zero.
+    """Compute the deviance (1); it is infinite if an observed answer has probability zero.
 
     >>> compute_deviance(0.25, np.array([0.25, 0.1]), 48).round(3).tolist()
     [0.0, 8.864]
@@ -70,24 +72,23 @@ def compare_with_people(
     Parameters
     ----------
     people : DataFrame
-        As `load_people` returns it.
+        The table of `load_people`.
     readings, areas : DataFrame
-        As `tabulate_readings` and `tabulate_areas` return them.
+        The tables of `tabulate_readings` and `tabulate_areas`.
     listed : DataFrame
-        As `adapt_to_list` returns it; only the ideal comprehender learns from a list.
+        The table of `select_learner`; only the ideal comprehender learns from a list.
 
     Returns
     -------
     DataFrame
         The rows of `people` for each comprehender, with `found`, `found_low` and `found_high`,
-        `agrees` where only a direction is known (True, False or missing), `deviance` and `floor` of
-        shares. `found` is missing where a comprehender has no counterpart.
+        `agrees` if only a direction is known (True, False or missing), `deviance` and `floor` of
+        shares. `found` is missing if a comprehender has no counterpart.
     """
-    comprehenders = list(dict.fromkeys(readings["comprehender"])) if len(readings) else []
     rows = [
         human | {"comprehender": name} | _find_counterpart(human, name, readings, areas, listed)
         for human in people.to_dict("records")
-        for name in comprehenders
+        for name in readings["comprehender"].unique()
     ]
     return pd.DataFrame(rows)
 
@@ -99,7 +100,7 @@ def _find_counterpart(
     areas: pd.DataFrame,
     listed: pd.DataFrame,
 ) -> dict[str, Any]:
-    """Find what a comprehender says to one human number."""
+    """Find the number of a comprehender that is compared with one human number."""
     numbers = dict.fromkeys(("found", "found_low", "found_high", "deviance", "floor"), np.nan)
     nothing: dict[str, Any] = numbers | {"agrees": None}
     measure = human["measure"]
@@ -117,7 +118,7 @@ def _find_counterpart(
 
 
 def _find_order(human: Mapping[Hashable, Any], name: str, readings: pd.DataFrame) -> dict[str, Any]:
-    """Find by how much one construction is read less literally than another."""
+    """Compute by how much one construction is read less literally than another."""
     about = {"plausibility": human["plausibility"], "measure": "not literal"}
     more, less = (
         _pick(readings, comprehender=name, construction=construction, **about)
@@ -130,7 +131,7 @@ def _find_order(human: Mapping[Hashable, Any], name: str, readings: pd.DataFrame
 
 
 def _find_list_effect(name: str, listed: pd.DataFrame) -> dict[str, Any]:
-    """Find by how much readings are less literal where more of the list is implausible."""
+    """Compute by how much readings become less literal if more of a list is implausible."""
     own = listed[listed["comprehender"] == name] if len(listed) else listed
     if own.empty:
         return {}
@@ -141,7 +142,7 @@ def _find_list_effect(name: str, listed: pd.DataFrame) -> dict[str, Any]:
 def _find_value(
     human: Mapping[Hashable, Any], name: str, table: pd.DataFrame, column: str, **more: str
 ) -> dict[str, Any]:
-    """Find a number of a table with its interval and, of a share of readings, its deviance."""
+    """Find a number in a table with its interval and, for a share of readings, its deviance."""
     about = {key: human[key] for key in ("construction", "plausibility")}
     row = _pick(table, comprehender=name, **about, **more)
     if row is None:
@@ -154,7 +155,7 @@ def _find_value(
 
 
 def _pick(table: pd.DataFrame, **wanted: str) -> Any:
-    """Pick the first row that has these values; None where there is none."""
+    """Return the first row that has these values, or None."""
     own = table[(table[list(wanted)] == pd.Series(wanted)).all(axis=1)]
     return own.iloc[0] if len(own) else None
 
@@ -165,15 +166,15 @@ def summarise_scores(people: pd.DataFrame) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        comprehender, deviance and floor (over `shares` of readings; the floor is NaN where it is
-        not known), p (how often the true shares would have so large a deviance), agree and orders
-        (how many of the known directions).
+        comprehender, deviance and floor (summed over `shares` of readings; the floor is NaN if it
+        is not known), p (probability of a deviance this large under the true shares), agree and
+        orders (how many of the known directions agree, and how many there are).
     """
     rows = []
     for name, own in people.groupby("comprehender", sort=False):
         scored, ordered = own[own["deviance"].notna()], own[own["agrees"].notna()]
-        deviance = float(scored["deviance"].sum()) if len(scored) else np.nan
-        floor = float(scored["floor"].sum(skipna=False)) if len(scored) else np.nan
+        deviance = float(scored["deviance"].sum(min_count=1))
+        floor = float(scored["floor"].sum(skipna=False, min_count=1))
         rows.append(
             {
                 "comprehender": name,
@@ -189,7 +190,7 @@ def summarise_scores(people: pd.DataFrame) -> pd.DataFrame:
 
 
 def describe_people(tables: Mapping[str, pd.DataFrame], world: World) -> tuple[str, ...]:
-    """Describe the tables of `compare_people`, the answer first."""
+    """Describe the tables of `compare_people` in sentences, the main result first."""
     people, scores = tables["people"], tables["scores"]
     parts = (
         _describe_prediction(tables, world) if "fit" in tables else (),
@@ -206,33 +207,33 @@ def describe_people(tables: Mapping[str, pd.DataFrame], world: World) -> tuple[s
 
 
 def _select_found(people: pd.DataFrame, measure: str) -> pd.DataFrame:
-    """Select the rows of a measure to which comprehenders have a counterpart."""
+    """Select the rows of a measure for which comprehenders have a counterpart."""
     return people[(people["measure"] == measure) & people["found"].notna()]
 
 
 def _format_percent(share: float, digits: int = 1) -> str:
+    """Format a share as a percentage."""
     return f"{100 * share:.{digits}f} %"
 
 
 def _describe_prediction(tables: Mapping[str, pd.DataFrame], world: World) -> Iterator[str]:
-    """Say how well the fitted world predicts the shares it was fitted to, and the others."""
+    """Say how well the fitted world predicts the shares it was fitted to, and directions."""
     fit, shares = tables["fit"], tables["fit_shares"]
     columns = (shares[name].to_numpy(float) for name in ("value", "before", "participants"))
     before = compute_deviance(*columns)
     fitted = fit[fit["identified"] != "not fitted"]
-    bounded = [row["parameter"] for _, row in fitted.iterrows() if row["identified"] != "no"]
+    bounded = fitted.loc[fitted["identified"] != "no", "parameter"]
     ideal = tables["scores"].iloc[0]
     yield (
         f"Fitted to {len(shares)} shares of people's readings, the ideal comprehender of "
         f"{world.name} has a deviance of {shares['deviance'].sum():.1f} instead of "
         f"{before.sum():.1f}, and then predicts {ideal['agree']} of {ideal['orders']} directions "
-        f"that are known; of {len(fitted)} parameters the shares bound "
-        f"{join_names(bounded) if bounded else 'none'}."
+        f"that are known; of {len(fitted)} parameters the shares bound {join_names(bounded)}."
     )
 
 
 def _describe_readings(people: pd.DataFrame, scores: pd.DataFrame, world: World) -> Iterator[str]:
-    """Say how often unlikely passives are misread, and by whom as often as by people."""
+    """Say how often unlikely passives are misread, and which comprehenders agree with people."""
     own = _select_found(people, "reversed")
     if own.empty:
         yield (
@@ -261,7 +262,7 @@ def _describe_readings(people: pd.DataFrame, scores: pd.DataFrame, world: World)
 
 
 def _describe_found(own: pd.DataFrame, world: World) -> str:
-    """Say how often each comprehender reads so; one alone is the ideal one."""
+    """Say how often each comprehender misreads; a single one is the ideal comprehender."""
     texts = {row["comprehender"]: _format_percent(row["found"]) for row in own.to_dict("records")}
     if len(texts) == 1:
         ((name, found),) = texts.items()
@@ -271,7 +272,7 @@ def _describe_found(own: pd.DataFrame, world: World) -> str:
 
 
 def _describe_differences(people: pd.DataFrame) -> Iterator[str]:
-    """Say what share of disagreement is within participants."""
+    """Say which share of disagreement is between answers of the same participant."""
     own = _select_found(people, "w/b")
     if len(own):
         texts = [f"{row['comprehender']} {row['found']:.2f}" for row in own.to_dict("records")]
@@ -282,6 +283,7 @@ def _describe_differences(people: pd.DataFrame) -> Iterator[str]:
 
 
 def _describe_areas(people: pd.DataFrame) -> Iterator[str]:
+    """Say whether comprehenders detect reversals better than people's ratings do."""
     own = _select_found(people, "area")
     if len(own) and (own["found"] > own["value"]).all():
         alone = own["comprehender"].nunique() == 1
@@ -293,18 +295,16 @@ def _describe_areas(people: pd.DataFrame) -> Iterator[str]:
 
 
 def _describe_orders(people: pd.DataFrame) -> Iterator[str]:
-    """Say whether constructions are ordered as they are for people."""
+    """Say for which comprehenders constructions have the same order as for people."""
     own = people[(people["measure"] == "order of not literal") & people["agrees"].notna()]
     for order, rows in own.groupby("construction", sort=False):
         agree = rows[rows["agrees"].astype(bool)]["comprehender"]
-        lost = rows[~rows["agrees"].astype(bool)]["comprehender"]
-        every = lost.empty and len(agree) > 1
-        said = "all" if every else ", ".join(agree) if len(agree) else "none"
+        said = "all" if len(agree) == len(rows) > 1 else ", ".join(agree) or "none"
         yield f"More non-literal readings of {order}, as for people: {said}."
 
 
 def _describe_list(listed: pd.DataFrame) -> Iterator[str]:
-    """Say what a list of sentences teaches the ideal comprehender."""
+    """Say how a list of sentences changes the readings of the ideal comprehender."""
     if listed.empty:
         yield "The world has no parameters, so what a list of sentences teaches is not computed."
         return
@@ -324,15 +324,12 @@ def _describe_list(listed: pd.DataFrame) -> Iterator[str]:
 
 
 def _describe_fit(tables: Mapping[str, pd.DataFrame], world: World) -> Iterator[str]:
-    """Say which values are likeliest, and which of them the human table determines."""
+    """Say which parameter values are likeliest, and which of them the shares determine."""
     fit = tables["fit"][tables["fit"]["identified"] != "not fitted"]
     values = ",".join(f"{name}={world.parameters[name]:g}" for name in fit["parameter"])
     yield f"Likeliest values given these shares: {world.name}:{values}."
-    said, profiles = [], tables["profiles"]
-    tried = {
-        name: (own["value"].min(), own["value"].max())
-        for name, own in profiles.groupby("parameter")
-    }
+    said = []
+    tried = tables["profiles"].groupby("parameter")["value"].agg(["min", "max"])
     for row in fit.to_dict("records"):
         low, high = row["low"], row["high"]
         bounds = {
@@ -340,7 +337,7 @@ def _describe_fit(tables: Mapping[str, pd.DataFrame], world: World) -> Iterator[
             "from above": f"at most {high:.3g}",
             "from below": f"at least {low:.3g}",
             "no": "not identified, no value from {:.2g} to {:.2g} is excluded".format(
-                *tried[row["parameter"]]
+                *tried.loc[row["parameter"]]
             ),
         }
         said.append(f"{row['parameter']} {bounds[row['identified']]}")
@@ -349,7 +346,7 @@ def _describe_fit(tables: Mapping[str, pd.DataFrame], world: World) -> Iterator[
 
 
 def _describe_ranges(people: pd.DataFrame) -> Iterator[str]:
-    """Say how far predictions range over the values that a fit allows."""
+    """Say how predictions vary over the parameter values that a fit allows."""
     own = people[(people["found_interval"] == "profile range") & ~people["fitted"]]
     own = own.drop_duplicates(["measure", "construction", "plausibility"])
     texts = []
@@ -363,7 +360,7 @@ def _describe_ranges(people: pd.DataFrame) -> Iterator[str]:
 
 
 def _describe_others(people: pd.DataFrame) -> Iterator[str]:
-    """Say what is not comparable, and why."""
+    """Say which numbers are not comparable, and why."""
     own = people[people["comparable"] == "no"].drop_duplicates(["source", "measure"])
     texts = [f"{row['measure']} ({row['source']}: {row['note']})" for row in own.to_dict("records")]
     yield f"Not comparable: {'; '.join(texts)}."

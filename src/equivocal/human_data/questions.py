@@ -1,23 +1,23 @@
 """Questions about who did what, asked after the last word of a sentence.
 
-A sentence has a literal reading, what its syntax says (`tracked_units`), and often a rival:
-`rival_units`, or in the stimuli of a study what the same item means in another condition. Each
-probe of a sentence is a question ("agent": who did it?), with the unit of the literal reading, that
-of the rival, and everything else as answers.
+A sentence has a literal reading, given by its syntax (`tracked_units`), and often a rival reading:
+`rival_units` or, in the stimuli of a study, the meaning of the same item in another condition. Each
+probe of a sentence is a question ("agent": who did it?) with three answers: the unit of the literal
+reading, that of the rival, and any other.
 
-The rival is called *plausible* where the world is likelier to bring about its meaning than the
-literal one, given the words alone in whatever order: after "the egg eats the man", that the man
-eats the egg. Of a plausible sentence the literal reading is also the plausible one; it is called
-literal, and any other answer is other.
+The rival is called *plausible* if its meaning is likelier in the world than the literal one, given
+the words without their order: after "the egg eats the man", that the man eats the egg. If the
+literal reading is itself the plausible one, it is called literal, and any other answer is other.
 
-Items of `find_plausibility_items` are asked about twice, for the agent and for the patient
-(`AskedItems`). A reading of them is literal, reversed (the two nouns the other way round) or other:
+About each item of `find_plausibility_items` two questions are asked, for the agent and for the
+patient (`AskedItems`). Their readings are literal, reversed (the two nouns exchanged) or other.
+Sentences are selected by plausibility:
 
     plausible, unlikely, impossible    the sentences of that kind
     any                                pairs of a plausible and an unlikely sentence, half of each
 
-`believe_ideal` answers as the ideal comprehender of the world does, `IdealReadings` as it would
-with other values of the world's parameters.
+`believe_ideal` gives the answers of the ideal comprehender of the world, `IdealReadings` those with
+other values of the world's parameters.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -58,8 +58,8 @@ READINGS = ("literal", "plausible", "other")
 ITEM_READINGS = ("literal", "reversed", "other")  # of `AskedItems`
 ANY = "any"
 PROBES = ("agent", "patient")
-SAMPLED = 20_000  # sentences, where a world is too large to enumerate
-SHIPPED_STUDY = "paper"  # whose stimuli are asked of networks of its world
+SAMPLED = 20_000  # sentences that are sampled from a world too large to enumerate
+SHIPPED_STUDY = "paper"  # its stimuli are the default sentences of its world
 
 
 @dataclass(frozen=True)
@@ -70,13 +70,13 @@ class Question:
     item: str
     probe: str
     utterance: Utterance
-    literal: str  # the unit that the syntax indicates
-    rival: str | None  # the unit of the rival reading, where that is another
-    plausible: bool  # whether the world favours the rival
+    literal: str  # the unit of the literal reading
+    rival: str | None  # the unit of the rival reading, if it is a different one
+    plausible: bool  # whether the rival is likelier in the world
 
     @property
     def units(self) -> tuple[str, ...]:
-        """The units whose activation is read."""
+        """The units whose activations give the beliefs."""
         return (self.literal,) if self.rival is None else (self.literal, self.rival)
 
 
@@ -86,10 +86,10 @@ def list_questions(items: Iterable[Item], world: World) -> list[Question]:
     Parameters
     ----------
     items : iterable of Item
-        With tracked units. Without rivals of its own, an item gets those that it tracks in the
-        first other condition.
+        Sentences with tracked units. The rivals of an item that has none are the tracked units of
+        the same item in the first other condition.
     world : World
-        Which says what is plausible.
+        The world that determines which readings are plausible.
     """
     items = list(items)
     told = world.all_derivations if world.is_exact else world.sample(SAMPLED)
@@ -108,17 +108,17 @@ def list_questions(items: Iterable[Item], world: World) -> list[Question]:
 
 
 def _find_rivals(item: Item, items: list[Item]) -> dict[str, str]:
-    """Return what an item tracks in the first other condition in which that is something else."""
+    """Return the tracked units of an item in the first condition where they are different."""
     others = (one.tracked for one in items if one.name == item.name and one.tracked != item.tracked)
     return next(others, {})
 
 
 def _weigh_reading(corpus: Corpus, utterance: Utterance, units: dict[str, str]) -> float:
-    """Return how likely an event is that has the words of a sentence and answers as in `units`."""
+    """Return the probability of events that have the words of a sentence and these answers."""
     world, told = corpus.world, corpus.derivations
     fits = np.ones(len(told), bool)
     words, features = world.lexicon.words, world.lexicon.features
-    has_unit = np.vstack([features, np.zeros(features.shape[1], bool)])  # the last: no filler
+    has_unit = np.vstack([features, np.zeros(features.shape[1], bool)])  # last row: no filler
     roles = {name_role_unit(role): number for number, role in enumerate(world.roles)}
     asked = set[str]()
     for probe, unit in units.items():
@@ -136,31 +136,32 @@ def _weigh_reading(corpus: Corpus, utterance: Utterance, units: dict[str, str]) 
 
 
 def load_sentences(path: Path, world: World) -> list[Item]:
-    """Load sentences of the user's own; see `equivocal.world.items` for the format."""
+    """Load sentences from a CSV file; see `equivocal.world.items` for the format."""
     return list(load_items(path, world, needs=("tracked_units",), balanced=False).rows.values())
 
 
 def find_sentences(world: World) -> tuple[list[Item], str]:
     """Find sentences of a world: constructions, the stimuli of the paper, or unlikely reversals.
 
-    The last are in worlds such as `both_ways`: every item of `find_plausibility_items`.
+    Worlds such as `both_ways` have unlikely reversals: every item of `find_plausibility_items`.
 
     Returns
     -------
     items : list of Item
         Sentences with tracked units.
     source : str
-        Where they are from.
+        A description of their source.
 
     Raises
     ------
     UserError
         Where there are none.
     """
-    found = list(_load_constructions(world))
-    if found:
-        items = [item for _, own in found for item in own]
-        return items, " and ".join(name for name, _ in found)
+    shipped = [load_construction(name) for name in CONSTRUCTIONS]
+    own = [each for each in shipped if each.world.fingerprint == world.fingerprint]
+    if own:
+        items = [item for construction in own for item in construction.items]
+        return items, " and ".join(construction.name for construction in own)
     study = load_study(SHIPPED_STUDY)
     if World.load(study.world_source).fingerprint == world.fingerprint:
         return load_sentences(study.stimuli_path, world), f"the stimuli of study {study.name}"
@@ -173,15 +174,8 @@ def find_sentences(world: World) -> tuple[list[Item], str]:
     )
 
 
-def _load_constructions(world: World) -> Iterator[tuple[str, tuple[Item, ...]]]:
-    for name in CONSTRUCTIONS:
-        construction = load_construction(name)
-        if construction.world.fingerprint == world.fingerprint:
-            yield name, construction.items
-
-
 def _list_reversals(world: World) -> Iterator[Item]:
-    """List the sentences of a world in both directions, where one of them is unlikely."""
+    """List the sentences of a world in both directions, if one direction is unlikely."""
     try:
         found = find_plausibility_items(world)
     except UserError:  # no agents and patients, or too large
@@ -211,7 +205,7 @@ class AskedItems:
     number: np.ndarray  # of the item
 
     def select(self, construction: str = ANY, plausibility: str = ANY) -> np.ndarray:
-        """Return the numbers of the questions about one kind of sentences; ANY is defined above."""
+        """Return the numbers of the questions about one kind of sentences, as defined above."""
         chosen = [
             (construction in (ANY, item.construction))
             and (plausibility == item.plausibility or (plausibility == ANY and key in self._pairs))
@@ -222,6 +216,7 @@ class AskedItems:
 
     @cached_property
     def _pairs(self) -> set[tuple[str, str]]:
+        """The item and construction of each pair of a plausible and an unlikely sentence."""
         return {(i.item, i.construction) for i in self.items if i.plausibility == "unlikely"}
 
     @property
@@ -231,7 +226,7 @@ class AskedItems:
 
     @property
     def names(self) -> np.ndarray:
-        """The item of each question, by name, the same in both directions."""
+        """The name of each question's item, which is the same in both directions."""
         return np.array([self.items[n].item for n in self.number])
 
 
@@ -241,7 +236,7 @@ def ask_about_items(world: World) -> AskedItems:
     Parameters
     ----------
     world : World
-        As `find_plausibility_items` takes it.
+        A world that `find_plausibility_items` accepts.
     """
     items = find_plausibility_items(world)
     questions = [
@@ -269,8 +264,8 @@ def believe_ideal(asked: AskedItems) -> np.ndarray:
     Returns
     -------
     ndarray of shape (1, questions, 3)
-        Probabilities of `ITEM_READINGS`; NaN where a sentence is never heard, so that nothing is
-        true of it.
+        Probabilities of `ITEM_READINGS`; NaN if a sentence is impossible, so that beliefs about it
+        are undefined.
     """
     found = np.full((1, len(asked.questions), len(ITEM_READINGS)), np.nan)
     for n, question in enumerate(asked.questions):
@@ -283,12 +278,12 @@ def believe_ideal(asked: AskedItems) -> np.ndarray:
 
 
 class IdealReadings:
-    """What the noisy-channel comprehender reads if derivations have other weights.
+    """The readings of the noisy-channel comprehender if derivations have other weights.
 
     Parameters
     ----------
     world : World
-        The world whose derivations are weighed, as by `Reweighting.compute_weights`.
+        The world of the derivations, whose weights come from `Reweighting.compute_weights`.
     asked : AskedItems
         The sentences.
     """
@@ -304,12 +299,12 @@ class IdealReadings:
         ends = everything.tree.ends == np.array(nodes)[:, None]
         self._whole = csr_array((heard & ends).astype(float))
         self._literal, self._reversed = (
-            _select(heard, agent, [word(name) for name in names])
+            _select_by_agent(heard, agent, [word(name) for name in names])
             for names in zip(*((item.agent, item.patient) for item in asked.items), strict=True)
         )
 
     def read(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return (items, 3): probabilities of the readings; NaN where a sentence is never heard."""
+        """Return the probabilities of readings, (items, 3); NaN if a sentence is impossible."""
         total = self._heard @ weights
         total[total == 0] = np.nan
         literal, reversed_ = (acts @ weights / total for acts in (self._literal, self._reversed))
@@ -317,10 +312,10 @@ class IdealReadings:
         return np.stack([literal, reversed_, other], axis=1)
 
     def hear(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return (items,): how probable each sentence is, whoever acts."""
+        """Return the probability of each sentence, (items,), whatever its meaning."""
         return np.asarray(self._whole @ weights)
 
 
-def _select(heard: np.ndarray, agent: np.ndarray, words: Sequence[int]) -> csr_array:
-    """Return (items, derivations): whether a sentence is heard and the item's word acts."""
+def _select_by_agent(heard: np.ndarray, agent: np.ndarray, words: Sequence[int]) -> csr_array:
+    """Return (items, derivations): 1 if the sentence is heard and the item's word is the agent."""
     return csr_array((heard & (agent == np.array(words)[:, None])).astype(float))

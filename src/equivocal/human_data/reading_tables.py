@@ -1,31 +1,31 @@
-"""How comprehenders read sentences, tell plausible ones from reversals, and learn from a list.
+"""Tables of how comprehenders read sentences, detect reversals, and learn from a list.
 
-Intervals are over networks and items (`answers`). A comprehender of which there is one, such as the
-ideal one or an ensemble, is no sample; its intervals are over items.
+Intervals are over networks and items (`answers`). A comprehender of which there is only one, such
+as the ideal comprehender or an ensemble, is not a sample; its intervals are over items.
 
-Comprehenders are also compared with the exact ideal one, sentence by sentence:
+Comprehenders are also compared with the exact ideal comprehender, sentence by sentence:
 
-correlation, slope   of the belief in the literal reading, over questions, with the exact one
+correlation, slope   between beliefs in the literal reading and the exact ones, over questions
 divergence           KL(ideal ‖ comprehender) over the three readings, in nats per question
 
-These are means over networks, with t intervals of the mean on a scale that keeps them where the
-measure can be: Fisher's z for correlations, the logarithm for divergences. With f that scale and s
-the standard error of a mean m, the ends are f⁻¹(f(m) ± t s f′(m)).
+These are means over networks, with t intervals of the mean on a scale that keeps them within the
+range of the measure: Fisher's z for correlations, the logarithm for divergences. With f that scale
+and s the standard error of a mean m, the ends are f⁻¹(f(m) ± t s f′(m)).
 
-How does a list of sentences change the readings of the ideal comprehender? They depend on how many
-sentences of the list are implausible. It knows the world, but not how often unusual events happen
-(log-odds shifted by e) or how often sentences are misheard (shifted by n), both with the prior
-N(0, 1) about the world's own values. A list of N sentences, a share r of them unlikely and the
-others their plausible reversals, is heard once:
+How does a list of sentences change the readings of the ideal comprehender? That depends on how many
+sentences of the list are implausible. The comprehender knows the world, except how often unusual
+events happen (log-odds shifted by e) and how often sentences are misheard (shifted by n), both with
+the prior N(0, 1) about the world's own values. It hears once a list of N sentences, a share r of
+them unlikely and the others their plausible reversals:
 
     p(e, n | list) ∝ p(e) p(n) exp( N [ r mean log P(unlikely | e, n)
                                         + (1 − r) mean log P(plausible | e, n) ] )               (1)
 
-and an unlikely sentence is read with both unknowns summed out, P(reading, heard | list) / P(heard |
-list). Sums are over a grid; each of its points is a world that is enumerated exactly. Three
-learners: of events (n = 0), of noise (e = 0), and of both. Networks do not learn while they listen,
-so a list changes nothing in what they answer: their counterpart is training in a world with other
-parameters.
+and an unlikely sentence is read with both unknowns marginalised, P(reading, heard | list) / P(heard
+| list). Sums are over a grid; each of its points is a world that is enumerated exactly. There are
+three learners: of events (n = 0), of noise (e = 0), and of both. Networks do not learn while they
+listen, so a list does not change their answers; their counterpart would be training in a world with
+other parameters.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -36,8 +36,7 @@ from scipy.special import expit, logit, logsumexp, rel_entr
 
 from equivocal.human_data.answers import (
     Estimate,
-    compute_intervals,
-    draw_copies,
+    bootstrap,
     expect_answers,
     summarise_answers,
 )
@@ -55,11 +54,11 @@ __all__ = [
     "tabulate_readings",
 ]
 
-DRAWS = 400  # of the bootstrap
+DRAWS = 400  # resamples of the bootstrap
 Beliefs = Mapping[str, np.ndarray]
 Networks = Mapping[str, np.ndarray]  # (participants,): the network of each
 ALL = "all"
-LEAST = 1e-12  # a belief below counts as this
+LEAST = 1e-12  # smaller beliefs are raised to this
 Scale = Callable[[float], float]
 SCALES: dict[str, tuple[Scale, Scale, Scale]] = {  # f, its inverse and its derivative
     "correlation": (np.arctanh, np.tanh, lambda r: 1 / (1 - r**2)),
@@ -84,13 +83,13 @@ def tabulate_readings(
     Parameters
     ----------
     asked : AskedItems
-        What was asked.
+        The questions.
     beliefs : mapping of str to ndarray of shape (participants, questions, 3)
-        By comprehender: probabilities of `ITEM_READINGS`; NaN where there is no belief.
+        By comprehender: probabilities of `ITEM_READINGS`; NaN if they are undefined.
     networks : mapping of str to ndarray of shape (participants,), optional
-        The network of each participant. A comprehender that is missing here is no sample.
+        The network of each participant. A comprehender that is missing here is not a sample.
     draws : int
-        How often networks and items are drawn anew; no intervals with 0.
+        Number of bootstrap resamples; no intervals with 0.
     seed : int
         The seed of the bootstrap.
 
@@ -98,7 +97,7 @@ def tabulate_readings(
     -------
     DataFrame
         comprehender, construction, plausibility, measure ("not literal", `ITEM_READINGS`, w, b,
-        w/b), value, low, high (95 %; NaN of a single network), participants, items.
+        w/b), value, low, high (95 %; NaN for a single network), participants, items.
     """
     rows = []
     for name, believed in beliefs.items():
@@ -138,11 +137,11 @@ def tabulate_areas(
     draws: int = DRAWS,
     seed: int = 0,
 ) -> pd.DataFrame:
-    """Tabulate how well plausible sentences are told from their reversals.
+    """Tabulate how well beliefs distinguish plausible sentences from their reversals.
 
     `area` is P(belief in the literal reading of the plausible sentence > that of its reversal),
-    over items, questions and pairs of participants, ties counting half. `drawn` is the same of
-    single answers, literal or not, drawn from the beliefs.
+    over items, questions and pairs of participants, ties counting half. `drawn` is the same
+    probability for single answers, literal or not, that are drawn from the beliefs.
 
     Parameters
     ----------
@@ -172,7 +171,7 @@ def tabulate_areas(
 
 
 def _pair_questions(asked: AskedItems, construction: str, plausibility: str) -> np.ndarray:
-    """Return (pairs, 2): questions about plausible sentences and the same about reversals."""
+    """Return (pairs, 2): questions about plausible sentences and those about their reversals."""
     plausible, reversals = (
         {(asked.names[k], asked.questions[k].probe): k for k in asked.select(construction, kind)}
         for kind in ("plausible", plausibility)
@@ -183,8 +182,8 @@ def _pair_questions(asked: AskedItems, construction: str, plausibility: str) -> 
 
 def _compute_areas(
     literal: np.ndarray, items: np.ndarray, network: np.ndarray | None, draws: int, seed: int
-) -> tuple[float, ...]:
-    """Compute area and drawn, each with its interval, from (participants, pairs, 2)."""
+) -> list[float]:
+    """Compute `area` and `drawn`, each with its interval, from (participants, pairs, 2)."""
     above, below = literal[..., 0], literal[..., 1]
     gap = above[:, None] - below[None]
     wins = (gap > 0) + (gap == 0) / 2  # (participants, participants, pairs)
@@ -197,22 +196,17 @@ def _compute_areas(
         return [float(p @ (wins @ q) @ p), float(p @ mean @ q)]
 
     sizes = int(group.max()) + 1, int(item.max()) + 1
-    value = compute(*map(np.ones, sizes))
-    copies = draw_copies(*sizes, draws, seed, only_items=network is None)
-    drawn = np.reshape([compute(*each) for each in copies], (-1, 2))
-    ends = compute_intervals(drawn, sizes[1] if network is None else min(sizes))
-    return tuple(float(n) for k in range(2) for n in (value[k], ends[0, k], ends[1, k]))
+    found = bootstrap(compute, sizes, draws, seed, only_items=network is None)
+    return found.ravel().tolist()
 
 
-def tabulate_items(
-    asked: AskedItems, beliefs: Mapping[str, np.ndarray], ideal: np.ndarray
-) -> pd.DataFrame:
-    """Tabulate the belief in the literal reading of every sentence beside the exact one.
+def tabulate_items(asked: AskedItems, beliefs: Beliefs, ideal: np.ndarray) -> pd.DataFrame:
+    """Tabulate the mean belief in the literal reading of every sentence beside the exact one.
 
     Parameters
     ----------
     asked : AskedItems
-        What was asked.
+        The questions.
     beliefs : mapping of str to ndarray of shape (participants, questions, 3)
         By comprehender.
     ideal : ndarray of shape (1, questions, 3)
@@ -223,19 +217,16 @@ def tabulate_items(
         sentence=[str(question.utterance) for question in asked.questions],
         question=[question.probe for question in asked.questions],
     )
-    means = {name: believed[:, :, 0].mean(axis=0) for name, believed in beliefs.items()}
+    exact = ideal[0, :, 0].astype(float)
     tables = {
-        name: about.assign(literal=mean.astype(float), exact=ideal[0, :, 0].astype(float))
-        for name, mean in means.items()
+        name: about.assign(literal=believed[:, :, 0].mean(axis=0).astype(float), exact=exact)
+        for name, believed in beliefs.items()
     }
     return pd.concat(tables, names=["comprehender"]).reset_index(0).reset_index(drop=True)
 
 
 def compare_with_ideal(
-    asked: AskedItems,
-    beliefs: Mapping[str, np.ndarray],
-    ideal: np.ndarray,
-    networks: Mapping[str, np.ndarray] | None = None,
+    asked: AskedItems, beliefs: Beliefs, ideal: np.ndarray, networks: Networks | None = None
 ) -> pd.DataFrame:
     """Compare networks with the ideal comprehender, with 95 % intervals over networks.
 
@@ -244,14 +235,14 @@ def compare_with_ideal(
     asked, beliefs, ideal
         As for `tabulate_items`.
     networks : mapping of str to ndarray of shape (participants,), optional
-        The network of each participant; beliefs are averaged within networks. Of a comprehender
-        that is missing here, each participant is compared as it is.
+        The network of each participant; beliefs are averaged within networks. If a comprehender is
+        missing here, each of its participants counts as a network.
 
     Returns
     -------
     DataFrame
         comprehender, plausibility (or "all"), questions, and correlation, slope and divergence with
-        their intervals. Correlation and slope are NaN where the exact beliefs do not vary.
+        their intervals. Correlation and slope are NaN if the exact beliefs do not vary.
     """
     rows = []
     heard = np.isfinite(ideal[0, :, 0])
@@ -262,15 +253,15 @@ def compare_with_ideal(
             chosen = np.arange(len(heard)) if kind == ALL else asked.select(ANY, kind)
             chosen = chosen[heard[chosen]]
             if len(chosen):
-                found = [_compare(each[chosen], ideal[0, chosen]) for each in own]
+                found = [_compare_beliefs(each[chosen], ideal[0, chosen]) for each in own]
                 row = {"comprehender": name, "plausibility": kind, "questions": len(chosen)}
                 for measure in SCALES:
-                    row |= _average(measure, np.array([each[measure] for each in found]))
+                    row |= _average_networks(measure, np.array([each[measure] for each in found]))
                 rows.append(row)
     return pd.DataFrame(rows)
 
 
-def _average(measure: str, values: np.ndarray) -> dict[str, float]:
+def _average_networks(measure: str, values: np.ndarray) -> dict[str, float]:
     """Return the mean over networks with its interval, as MEASURE, MEASURE_low, MEASURE_high."""
     test = compare_with_zero(values)
     found = test.name_interval(measure)
@@ -282,8 +273,8 @@ def _average(measure: str, values: np.ndarray) -> dict[str, float]:
     return found
 
 
-def _compare(believed: np.ndarray, ideal: np.ndarray) -> dict[str, float]:
-    """Compare the beliefs of one network with exact ones."""
+def _compare_beliefs(believed: np.ndarray, ideal: np.ndarray) -> dict[str, float]:
+    """Compute correlation, slope and divergence between the beliefs of a network and exact ones."""
     x, y = ideal[:, 0], believed[:, 0]
     spread = x.std() > 1e-9
     divergence = rel_entr(ideal, np.maximum(believed, LEAST)).sum(axis=1).mean()
@@ -302,22 +293,22 @@ def adapt_to_list(
     Parameters
     ----------
     asked : AskedItems
-        Questions about a world with parameters, some of them of noise and others of events.
+        Questions about a world that has parameters of noise and of events.
     shares : sequence of float
-        r, how many of the list are unlikely.
+        r, the share of unlikely sentences in the list.
     sentences : int
         N, the length of the list.
 
     Returns
     -------
     DataFrame
-        learns, construction, share, not_literal; empty where the world has no unlikely sentences.
+        learns, construction, share, not_literal; empty if the world has no unlikely sentences.
     """
     columns = ["learns", "construction", "share", "not_literal"]
     pairs, unlikely = (np.unique(asked.number[asked.select(ANY, k)]) for k in (ANY, "unlikely"))
     if not len(unlikely):
         return pd.DataFrame(columns=columns)
-    shifts, read, log_heard = _vary(asked)
+    shifts, read, log_heard = _evaluate_grid(asked)
     plausible = np.setdiff1d(pairs, unlikely)
     known = {"events": shifts[:, 1] == 0, "noise": shifts[:, 0] == 0, "both": shifts[:, 0] < np.inf}
     rows = []
@@ -338,25 +329,25 @@ def adapt_to_list(
 
 
 def select_learner(listed: pd.DataFrame, comprehender: str) -> pd.DataFrame:
-    """Select the learner of both, in all constructions, as what a comprehender learns."""
+    """Select the learner of both, in all constructions, as the table of a comprehender."""
     own = listed[(listed["learns"] == "both") & (listed["construction"] == ANY)]
     return own.assign(comprehender=comprehender)
 
 
-def _vary(asked: AskedItems) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the grid of (e, n) and, there, non-literal readings and log P(sentence)."""
+def _evaluate_grid(asked: AskedItems) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the grid of (e, n), and non-literal readings and log P(sentence) at its points."""
     reweighting = Reweighting(asked.world)
     ideal = IdealReadings(reweighting.world, asked)
     grid = np.linspace(-REACH, REACH, POINTS)
     shifts = [(e, n) for e in grid for n in grid]
-    weights = [reweighting.compute_weights(_shift(reweighting, *both)) for both in shifts]
+    weights = [reweighting.compute_weights(_shift_values(reweighting, *both)) for both in shifts]
     read = np.array([1 - ideal.read(each)[:, 0] for each in weights])
     heard = np.array([ideal.hear(each) for each in weights])
     return np.array(shifts), read, np.log(np.maximum(heard, np.finfo(float).tiny))
 
 
-def _shift(reweighting: Reweighting, events: float, noise: float) -> dict[str, float]:
-    """Return the values of all parameters with their log-odds shifted, inside their ranges."""
+def _shift_values(reweighting: Reweighting, events: float, noise: float) -> dict[str, float]:
+    """Return the values of all parameters with shifted log-odds, clipped to their ranges."""
     specs, values = reweighting.world.file.parameters, reweighting.world.parameters
     shifted = {}
     for name, value in values.items():

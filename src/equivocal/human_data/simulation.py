@@ -1,14 +1,14 @@
-"""Simulated experiments whose answer is known.
+"""Simulated experiments with a known effect.
 
     response = intercept + (beta + b_participant) · measure + u_participant + v_item + noise     (1)
 
-with normal b, u, v and noise. Participants and items are crossed: each participant reads each item
-once, every word of it. Where the measures have conditions, participants and items rotate through
-them as in a Latin square, so that each participant sees each item in one condition.
+with normal b, u, v and noise. Participants and items are crossed: each participant reads every word
+of each item once. If the measures have conditions, participants and items rotate through them as in
+a Latin square, so that each participant sees each item in one condition.
 
-Statistical power is how often many such experiments find the effect. Each is a new sample of
-participants and noise, and of items where the measures are built in or have more items than are
-wanted. The analysis is that of `equivocal compare`: the measure in standard deviations over the
+Statistical power is the share of such experiments that find the effect. Each is a new sample of
+participants and noise, and also of items if the measures are built in or have more items than are
+needed. The analysis is that of `equivocal compare`: the measure in standard deviations over the
 trials, REML, Satterthwaite's degrees of freedom, p < 0.05.
 """
 
@@ -31,13 +31,13 @@ __all__ = ["check_counts"]
 
 ALPHA = 0.05
 RIVAL = 0.5  # correlation of the built-in measures
-LEAST = {"participants": 2, "items": 2, "positions": 1}
+LEAST = {"participants": 2, "items": 2, "positions": 1}  # smallest values of an experiment
 LEAST |= {"participant_sd": 0, "item_sd": 0, "slope_sd": 0}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Experiment:
-    """The truth behind (1); together with the measures it repeats an experiment exactly."""
+    """The true parameters of (1); with the same measures they repeat an experiment exactly."""
 
     participants: int = 40
     items: int = 24
@@ -46,7 +46,7 @@ class Experiment:
     beta: float = 20.0  # per unit of the measure
     participant_sd: float = 50.0
     item_sd: float = 20.0
-    slope_sd: float = 0.0  # of b, how much participants differ in beta
+    slope_sd: float = 0.0  # of b: how much participants differ in beta
     noise_sd: float = 100.0
     seed: int = 0
 
@@ -62,18 +62,18 @@ class Experiment:
 
 @dataclass(frozen=True)
 class Stimuli:
-    """Words to read, by item and condition: which rows of the measures, and their values."""
+    """The words that participants read, with the values of the measure that has the effect."""
 
-    rows: list[list[np.ndarray]]  # [item][condition]: rows of `table`
-    values: np.ndarray  # of the measure that has the effect, a value for each row
+    rows: list[list[np.ndarray]]  # [item][condition]: row numbers of its words in `table`
+    values: np.ndarray  # of the measure, one for each row of `table`
     table: pd.DataFrame
 
 
 def draw_stimuli(experiment: Experiment, rng: np.random.Generator) -> Stimuli:
     """Draw new items with two measures: `surprise`, which has the effect, and `rival`.
 
-    Both are standard normal and correlate with 0.5, so that `rival`, which has no effect, looks
-    good as long as `surprise` is not in the model.
+    Both are standard normal with a correlation of 0.5, so that `rival`, which has no effect, seems
+    to have one as long as `surprise` is not in the model.
     """
     words = np.arange(experiment.items * experiment.positions)
     item, position = np.divmod(words, experiment.positions)
@@ -92,7 +92,7 @@ def build_stimuli(measures: pd.DataFrame, measure: str | None = None) -> tuple[S
     Parameters
     ----------
     measures : DataFrame
-        As `read_measures` returns it.
+        A table of `read_measures`.
     measure : str, optional
         The measure that has the effect; the first unless given.
 
@@ -130,8 +130,8 @@ def draw_trials(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Draw the trials of an experiment: participant, item, row of the stimuli and response of each.
 
-    If the table has more items than are wanted, some are drawn; if fewer, all are taken and
-    some again, as further items with the same measures.
+    If the table has more items than are needed, some are drawn; if fewer, all are taken and some
+    are repeated as further items with the same measures.
     """
     given, P = len(stimuli.rows), experiment.participants
     times = -(-experiment.items // given)
@@ -152,7 +152,7 @@ def draw_trials(
 
 
 def _select_list(stimuli: Stimuli, order: np.ndarray, turn: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the items and rows that the participants of one list read."""
+    """Return the items and rows that participants read who are given one of the lists."""
     read = [stimuli.rows[i] for i in order]
     rows = [conditions[(turn + n) % len(conditions)] for n, conditions in enumerate(read)]
     return np.repeat(np.arange(len(rows)), [len(r) for r in rows]), np.concatenate(rows)
@@ -166,9 +166,9 @@ def simulate(
     Parameters
     ----------
     experiment : Experiment
-        How many participants and items, the effect, and how much everything varies.
+        The number of participants and items, the effect, and the standard deviations.
     measures : DataFrame, optional
-        As `read_measures` returns it; two made-up measures unless given.
+        A table of `read_measures`; two simulated measures unless given.
     measure : str, optional
         The measure that has the effect; the first unless given.
 
@@ -217,14 +217,13 @@ def estimate_power(
     Parameters
     ----------
     experiment : Experiment
-        The effect, and how much everything varies; its numbers of participants and items are not
-        used.
+        The effect and the standard deviations; its numbers of participants and items are not used.
     participants, items : sequence of int
-        The numbers to combine.
+        Numbers of participants and of items, in all combinations.
     runs : int
-        How many experiments to simulate for each combination.
+        Number of experiments for each combination.
     stimuli : Stimuli, optional
-        What is read; drawn anew for each run unless given.
+        The words that are read; new ones are drawn for each run unless given.
     slopes : bool
         Whether the analysis lets the effect differ between participants.
     advance : callable
@@ -233,9 +232,9 @@ def estimate_power(
     Returns
     -------
     DataFrame
-        A row for each combination. `power` is the share of p < 0.05 and `low` to `high` its
-        interval (Clopper–Pearson, 95 %), which shows whether the number of runs is enough;
-        `coverage` is the share of intervals that hold the true beta. Fits that did not converge
+        A row for each combination. `power` is the share of p < 0.05, and `low` to `high` its
+        interval (Clopper–Pearson, 95 %), which shows whether the number of runs is sufficient;
+        `coverage` is the share of intervals that contain the true beta. Fits that did not converge
         count as not significant.
     """
     rows: list[dict[str, Any]] = []
@@ -246,7 +245,7 @@ def estimate_power(
             here = replace(experiment, participants=p, items=i)
             fits = []
             for run in range(runs):
-                # by what is simulated, not by its place: a longer list repeats the shorter one
+                # the seed depends on the sizes alone, so a longer list of sizes repeats a shorter
                 rng = np.random.default_rng([experiment.seed, p, i, run])
                 fits.append(analyse_once(here, rng, stimuli, slopes=slopes))
                 advance(len(rows) * runs + run + 1, total, f"{p} participants, {i} items")
@@ -266,7 +265,7 @@ def analyse_once(
     *,
     slopes: bool = False,
 ) -> MixedFit:
-    """Simulate one experiment and fit it; coefficient 1 is that of the measure, per unit."""
+    """Simulate one experiment and fit it; coefficient 1 is the effect per unit of the measure."""
     if stimuli is None:
         stimuli = draw_stimuli(experiment, rng)
     participant, item, row, response = draw_trials(experiment, stimuli, rng)

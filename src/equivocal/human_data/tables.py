@@ -1,13 +1,12 @@
-"""The two tables that are compared, with our names for their columns, and which rows count.
+"""Reads the tables of trials and of measures, names their columns as we do, and filters rows.
 
 Trials have a row for each response: participant, item, word position, response. Measures have a row
-for each item and word. In both, `condition` is used where it is there, and a word's `position` may
-be replaced by the `word` itself. Measures may also have a row for each `measure`, with its `value`,
-as `equivocal suites run` writes them. Names of items and conditions are compared as text, 1 and 1.0
-being the same.
+for each item and word. In both, `condition` is optional, and a word's `position` may be replaced by
+the `word` itself. Measures may also have a row for each `measure`, with its `value`, as `equivocal
+suites run` writes them. Names of items and conditions are compared as text; 1 and 1.0 are the same.
 
-A column that is missing under our name but present under a common other name is not passed over:
-without positions, every word of a sentence would be joined to the measure of one.
+A column that is missing under our name but present under another common name is an error rather
+than ignored: without positions, every word of a sentence would be joined to the measure of one.
 """
 
 import re
@@ -22,8 +21,8 @@ import pandas as pd
 from equivocal.errors import UserError, check_known, did_you_mean, join_names
 from equivocal.store import read_table, split_pair
 
-PLACES = ("item", "condition", "position", "word")  # what says which word of which sentence
-WORDS = ("position", "word")  # each says which word of a sentence is meant
+PLACES = ("item", "condition", "position", "word")  # columns that identify a word in a sentence
+WORDS = ("position", "word")  # either identifies a word within its sentence
 NEEDED = ("participant", "item", "response")
 OTHER_NAMES = {
     "participant": ("subject", "subj", "sub", "ppt", "participant_id", "subject_id", "id"),
@@ -35,17 +34,17 @@ OTHER_NAMES = {
     "counts": ("count", "n", "trials", "answers"),
 }
 NETWORK = "network"  # measures are averaged over it
-WHOLE = 2**53  # beyond that floating point skips whole numbers
-RESERVED = ("row", "participant", "response", "counts", "found")  # ours, in the joined table
+WHOLE = 2**53  # up to which floating point represents all whole numbers
+RESERVED = ("row", "participant", "response", "counts", "found")  # our columns of the joined table
 
 
 @dataclass(frozen=True, kw_only=True)
 class Columns:
-    """What the columns of the trial table are called.
+    """The names of the columns of the trial table.
 
-    `response` is `rt` unless given, or `response` or `answer` where that is all there is. Given as
-    COLUMN=VALUE it is 1 where the column has that value, and 0 elsewhere. `counts` are the numbers
-    of answers behind proportions.
+    Unless given, `response` is the first of `rt`, `response` and `answer` that the table has. Given
+    as COLUMN=VALUE, the response is 1 where the column has that value, and 0 elsewhere. `counts`
+    are the numbers of answers behind proportions.
     """
 
     participant: str = "participant"
@@ -95,24 +94,24 @@ def read_trials(
     path : Path
         A row for each response.
     columns : Columns
-        What its columns are called.
+        The names of its columns.
     where : sequence of str
-        Keep rows with COLUMN=VALUE only.
+        Keep only rows with COLUMN=VALUE.
     table : DataFrame, optional
-        What the file holds, if it has been opened and `where` checked.
+        The content of the file, if it has been opened and `where` checked.
 
     Returns
     -------
     trials : DataFrame
         With our names for the columns; `row` is the line of the file.
     names : dict
-        What each of our columns is called in the file.
+        The name in the file of each of our columns.
     """
     table = _mark_answers(open_table(path, where) if table is None else table, columns.response)
     names = find_columns(path, list(table.columns), columns)
     table = _filter_rows(table, parse_where(where))
     chosen = {theirs: ours for ours, theirs in names.items()}
-    # a column that happens to have one of our names, but is not what was asked for, goes
+    # a column that has one of our names, but is not the one that was asked for, is dropped
     clash = [name for name in ("row", "counts", *names) if name in table and name not in chosen]
     table = table.drop(columns=clash).rename(columns=chosen)
     table.insert(0, "row", table.index.to_numpy() + 2)  # the header is line 1
@@ -120,7 +119,7 @@ def read_trials(
 
 
 def _mark_answers(table: pd.DataFrame, response: str | None) -> pd.DataFrame:
-    """Add COLUMN=VALUE, if that is the response, as a column of zeros and ones."""
+    """Add a column of zeros and ones, if the response is given as COLUMN=VALUE."""
     if response is None or "=" not in response or response in table:
         return table
     ((name, value),) = parse_where([response], "--response")
@@ -148,11 +147,11 @@ def read_measures(
     path : Path
         A row for each item and word, or for each of these and each measure.
     columns : Columns
-        Item, condition, position and word may be called as in the trial table, or as we call them.
+        Item, condition, position and word may have their names in the trial table, or ours.
     where, table
         As in `read_trials`.
     prepare : callable
-        Adds columns to the table while it still has every word of a sentence.
+        Adds columns to the table before it is reduced to some of the words of a sentence.
 
     Returns
     -------
@@ -169,7 +168,7 @@ def read_measures(
 
 
 def _check_measures(table: pd.DataFrame, path: Path) -> pd.DataFrame:
-    """Return measures with a column for each, or refuse a table that holds none."""
+    """Return a table with a column for each measure, or refuse one that has no measures."""
     if "item" not in table:
         raise UserError(explain_missing(path, "item", "item", list(table.columns), option=False))
     if {"measure", "value"} <= set(table.columns):
@@ -183,7 +182,7 @@ def _check_measures(table: pd.DataFrame, path: Path) -> pd.DataFrame:
 
 
 def _spread_measures(table: pd.DataFrame, path: Path) -> pd.DataFrame:
-    """Turn a row for each `measure` into a column for each."""
+    """Convert a table with a row for each `measure` to one with a column for each."""
     table = table.drop(columns=["low", "high"], errors="ignore")
     rest = [name for name in table.columns if name != "value"]
     if table.duplicated(rest).any():
@@ -195,7 +194,7 @@ def _spread_measures(table: pd.DataFrame, path: Path) -> pd.DataFrame:
 
 
 def _filter_rows(table: pd.DataFrame, where: Iterable[tuple[str, str]]) -> pd.DataFrame:
-    """Keep rows in which a column has a value; a table without that column is left as it is."""
+    """Keep rows in which columns have these values; columns that the table lacks are ignored."""
     for name, value in where:
         if name not in table:
             continue
@@ -214,7 +213,7 @@ def _filter_rows(table: pd.DataFrame, where: Iterable[tuple[str, str]]) -> pd.Da
 
 
 def parse_where(where: Iterable[str], option: str = "--where") -> list[tuple[str, str]]:
-    """Split COLUMN=VALUE into columns and values.
+    """Split conditions COLUMN=VALUE into columns and values.
 
     >>> parse_where(["position = 3", "suite=cloze_probability"])
     [('position', '3'), ('suite', 'cloze_probability')]
@@ -223,7 +222,7 @@ def parse_where(where: Iterable[str], option: str = "--where") -> list[tuple[str
 
 
 def check_where(where: Sequence[str], *tables: pd.DataFrame) -> None:
-    """Refuse a column that no table has, since all rows would be kept."""
+    """Refuse a condition on a column that no table has, since it would keep all rows."""
     present = list(dict.fromkeys(name for table in tables for name in table.columns))
     for name, value in parse_where(where):
         check_known(name, present, "column", f"--where {name}={value}: ")
@@ -232,7 +231,7 @@ def check_where(where: Sequence[str], *tables: pd.DataFrame) -> None:
 def choose_measures(
     table: pd.DataFrame, wanted: Sequence[str], controls: Sequence[str]
 ) -> list[str]:
-    """Return the columns asked for, or every column of numbers that is no key, label or control."""
+    """Return the wanted columns, or else every numeric column that is no key, label or control."""
     taken = {*PLACES, *RESERVED, NETWORK, *controls}
     numeric = [n for n in table.select_dtypes("number").columns if n not in taken]
     for name in wanted:
@@ -251,14 +250,14 @@ def choose_measures(
 
 
 def _convert_keys(table: pd.DataFrame, names: Iterable[str]) -> pd.DataFrame:
-    """Convert the columns of these names that a table has, so that tables can be joined by them."""
+    """Convert those of these columns that a table has, so that tables can be joined by them."""
     return table.assign(**{n: _convert_to_keys(table[n]) for n in names if n in table})
 
 
 def _convert_to_keys(values: pd.Series) -> pd.Series:
-    """Convert names to text without blanks around it, whole numbers without a point.
+    """Convert names to text without surrounding blanks, and whole numbers without a point.
 
-    Empty cells are missing.
+    Empty cells become missing values.
     """
     missing = values.isna()
     if pd.api.types.is_float_dtype(values):
@@ -270,13 +269,13 @@ def _convert_to_keys(values: pd.Series) -> pd.Series:
 
 
 def convert_to_numbers(values: pd.Series) -> pd.Series:
-    """Convert to floating point; what is no finite number is missing."""
+    """Convert to floating point; values that are not finite numbers become missing."""
     found = pd.to_numeric(values, errors="coerce").astype(float)
     return found.where(np.isfinite(found))
 
 
 def find_columns(path: Path, present: Sequence[str], columns: Columns) -> dict[str, str]:
-    """Return the column for each of our names, once none that is needed or asked for is missing."""
+    """Return the column for each of our names, or refuse a table that lacks a required one."""
     whole = replace(columns, response=columns.response or _choose_response(path, present))
     names = {role: name for role, name in asdict(whole).items() if name is not None}
     for name in names.values():
@@ -299,7 +298,10 @@ def find_columns(path: Path, present: Sequence[str], columns: Columns) -> dict[s
 
 
 def _choose_response(path: Path, present: Sequence[str]) -> str:
-    """Choose `rt`, `response` or `answer`; the second may be a button beside the `RT` of it."""
+    """Choose `rt`, `response` or `answer`; refuse `response` beside, for example, `RT`.
+
+    There `response` may be the button that was pressed, and `RT` its response time.
+    """
     chosen = next((name for name in ("rt", "response", "answer") if name in present), "rt")
     likely = _guess_columns("response", present)
     if chosen == "response" and len(likely) > 1:
@@ -310,7 +312,7 @@ def _choose_response(path: Path, present: Sequence[str]) -> str:
 
 
 def _guess_columns(role: str, present: Sequence[str]) -> list[str]:
-    """Return columns that are likely to be meant, whatever their capitals and blanks."""
+    """Return columns that are likely to be meant, ignoring capitals and separators."""
     known = (role, *OTHER_NAMES[role])
     plain = {name: re.sub(r"[\W_]+", "_", name.casefold()).strip("_") for name in present}
     return [name for other in known for name in present if plain[name] == other]
@@ -328,7 +330,7 @@ def guess_place(name: str) -> str | None:
 def explain_missing(
     path: Path, name: str, role: str, present: Sequence[str], *, option: bool = True
 ) -> str:
-    """Return the sentence for a column that is missing, with the likeliest instead of it."""
+    """Return the error message for a missing column, with the column that is likely meant."""
     near = did_you_mean(name, present)
     if not near:
         usual = _guess_columns(role, present)
@@ -338,7 +340,7 @@ def explain_missing(
 
 
 def translate_controls(controls: Sequence[str], names: dict[str, str]) -> list[str]:
-    """Translate controls, called as in the trial table, to the names that a join knows."""
+    """Translate the names of controls in the trial table to our names."""
     ours = {theirs: name for name, theirs in names.items()}
     for control in controls:
         if ours.get(control) in NEEDED:

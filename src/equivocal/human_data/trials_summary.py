@@ -1,9 +1,8 @@
-"""What was found in trials, or put into simulated ones: in plain words, and as scripts for R.
+"""Describes comparisons and simulations of trials in sentences, and writes R scripts.
 
-Sentences give the answer first. The scripts fit the same models by lme4, and by brms where a
-posterior is wanted. Both are filled-in templates (`templates/*.R.j2`), and read `trials.csv` beside
-them, which has the names used here. Neither is needed by us, and neither package is a part of this
-one.
+Sentences begin with the main result. The scripts fit the same models by lme4, and by brms for
+posteriors. They are made from templates (`templates/*.R.j2`) and read `trials.csv`, which is
+written beside them with the same names of columns. This package needs neither R nor the scripts.
 """
 
 import re
@@ -30,12 +29,12 @@ __all__ = [
 SCRIPTS = ("lme4.R", "brms.R")
 WANTED = 0.8  # the power that experiments are usually planned for
 RESERVED = {"if", "else", "repeat", "while", "function", "for", "next", "break", "in"}
-RESERVED |= {"TRUE", "FALSE", "NULL", "Inf", "NaN", "NA"}
-OURS = {*PLACES, *TAKEN, *REPEATED}  # columns of trials.csv beside measures and controls
+RESERVED |= {"TRUE", "FALSE", "NULL", "Inf", "NaN", "NA"}  # words of R
+OURS = {*PLACES, *TAKEN, *REPEATED}  # columns of trials.csv other than measures and controls
 
 
 def describe_comparison(comparison: Comparison) -> tuple[str, ...]:
-    """Say which measures predict the response, which trials were used and what to bear in mind."""
+    """Say which measures predict the response, which trials were used, and list all notes."""
     joined = comparison.joined
     response = joined.columns["response"]
     response = f"log({response})" if comparison.log else response
@@ -54,8 +53,8 @@ def describe_comparison(comparison: Comparison) -> tuple[str, ...]:
 def _describe_measures(comparison: Comparison, response: str) -> str:
     """Say which measures predict the response: those whose 95 % interval excludes zero.
 
-    Where there are several, each is judged beside the others, if they can be fitted together. A fit
-    that did not converge has no estimate.
+    If there are several, each is judged in the model of all, provided that they can be fitted
+    together. A fit that did not converge has no estimate.
     """
     table = comparison.table
     together = table[table["model"] == "together"]
@@ -90,7 +89,7 @@ def _list_measures(rows: pd.DataFrame, unit: str) -> list[str]:
 def describe_simulation(
     trials: pd.DataFrame, experiment: Experiment, measure: str
 ) -> tuple[str, ...]:
-    """Say which effect simulated trials have, and how much they vary beside it."""
+    """Say which effect simulated trials have, and how much responses vary."""
     rt = trials["rt"]
     return (
         f"In these simulated trials rt changes by {experiment.beta:+g} with each unit of "
@@ -101,7 +100,7 @@ def describe_simulation(
 
 
 def describe_power(table: pd.DataFrame, beta: float) -> str:
-    """Say how often the effect is detected, and which experiment is the smallest that will do."""
+    """Say how often the effect is detected, and which experiment is the smallest sufficient one."""
     rows = table.to_dict("records")
     enough = [row for row in rows if row["power"] >= WANTED]
     chosen = min(enough, key=lambda row: row["participants"] * row["items"], default=None)
@@ -117,7 +116,7 @@ def describe_power(table: pd.DataFrame, beta: float) -> str:
 
 
 def choose_r_names(names: Iterable[str]) -> dict[str, str]:
-    """Choose names that R takes as they are, each different, and none beginning with `z_`.
+    """Choose valid names in R, all different, and none beginning with `z_`.
 
     brms refuses `__` anywhere and `_` at the end.
 
@@ -144,9 +143,9 @@ def name_columns(joined: Joined) -> dict[str, str]:
 
 
 def write_formula(comparison: Comparison, model: Model, *, counted: bool = False) -> str:
-    """Write a model as lme4 and brms read it; `z_NAME` is NAME in standard deviations.
+    """Write the formula of a model for lme4 and brms; `z_NAME` is NAME in standard deviations.
 
-    `counted`: with proportions as brms has them.
+    `counted` writes proportions in the form that brms needs.
     """
     names = name_columns(comparison.joined)
     fixed = ["1", *(names[name] for name in comparison.joined.controls)]

@@ -1,16 +1,16 @@
-"""The variables of models: responses that a family can take, and predictors made from words.
+"""The variables of models: responses that a family can take, and predictors computed from words.
 
-Responses of each family; others are refused with the reason and a way out.
+A response must fit the family of the models; others are refused with the reason and a way out.
 
 gaussian  numbers: reading times, amplitudes
 binomial  answers, 0 or 1, or proportions with the number of answers behind each (--counts)
 
-Predictors that tables of measures need not contain. What is measured at one word often shows at the
-next (spillover). `NAME_previous` is NAME of the word before, `NAME_previous_2` of the one before
-that; the first words of a sentence have none, and their trials are left out.
+Some predictors are added to tables of measures. The effect of a word often appears at the next word
+(spillover): `NAME_previous` is NAME of the word before, `NAME_previous_2` of the one before that;
+the first words of a sentence have none, and their trials are left out.
 
-length     letters of the word
-frequency  natural logarithm of how often a word is said per sentence of a world
+length     number of letters of the word
+frequency  natural logarithm of how often a word occurs per sentence of a world
 """
 
 from collections.abc import Sequence
@@ -29,14 +29,14 @@ from equivocal.world.spelling import fold
 FAMILIES = ("gaussian", "binomial")
 ROUNDED = 0.05  # how far a proportion times its count may be from a whole number
 MOST_PREVIOUS = 5
-SAMPLED = 20_000  # sentences, where a world is too large to enumerate
+SAMPLED = 20_000  # sentences that are sampled from a world too large to enumerate
 
 
 class Response(NamedTuple):
-    """What is modelled."""
+    """The response of a model."""
 
     values: np.ndarray
-    counts: np.ndarray | None = None  # answers behind each value; None where there is one
+    counts: np.ndarray | None = None  # number of answers behind each value; None if one
     binomial: bool = False
 
 
@@ -46,7 +46,7 @@ def prepare_response(trials: pd.DataFrame, family: str, log: bool) -> Response:
     Parameters
     ----------
     trials : DataFrame
-        With `response`, and perhaps `counts`.
+        The trials, with a column `response` and perhaps `counts`.
     family : {"gaussian", "binomial"}
         The family of the models.
     log : bool
@@ -83,7 +83,7 @@ def prepare_response(trials: pd.DataFrame, family: str, log: bool) -> Response:
 
 
 def _prepare_answers(trials: pd.DataFrame, log: bool) -> Response:
-    """Return answers, or proportions as whole numbers of answers."""
+    """Return answers, or proportions corrected to whole numbers of answers."""
     if log:
         raise UserError(
             "--log models the logarithm of numbers, and --family binomial answers; leave one out."
@@ -102,26 +102,26 @@ def _prepare_answers(trials: pd.DataFrame, log: bool) -> Response:
     _refuse_first(
         trials[~((counts >= 1) & (counts % 1 == 0))],
         "the number of answers is {counts:g} in line {row}, and the number of answers must be a "
-        "whole number from 1 on; correct it, or remove that trial.",
+        "whole number of at least 1; correct it, or remove that trial.",
     )
     ones = np.round(values * counts)
     _refuse_first(
         trials[(values < 0) | (values > 1) | (np.abs(values * counts - ones) > ROUNDED)],
-        "the response is {response:g} in line {row}, which is no proportion of {counts:g} answers; "
-        "give the number of ones divided by the number of answers.",
+        "the response is {response:g} in line {row}, which is not a proportion of {counts:g} "
+        "answers; give the number of ones divided by the number of answers.",
     )
     _check_variance(trials, ones / counts)
     return Response(ones / counts, counts, binomial=True)
 
 
 def _refuse_first(wrong: pd.DataFrame, message: str) -> None:
-    """Refuse the first of the trials that are wrong, if there is one."""
+    """Raise an error about the first of the wrong trials, if there are any."""
     for _, first in wrong.iterrows():
         raise UserError(message.format(**first))
 
 
 def _check_variance(trials: pd.DataFrame, values: np.ndarray) -> None:
-    """Refuse answers that participants or items determine, whose variance would have no end."""
+    """Refuse answers that participants or items determine, whose variance would be infinite."""
     for name in ("participant", "item"):
         alike = _find_constant(trials, values, name)
         if alike.all():
@@ -133,13 +133,13 @@ def _check_variance(trials: pd.DataFrame, values: np.ndarray) -> None:
 
 
 def _find_constant(trials: pd.DataFrame, values: np.ndarray, name: str) -> pd.Series:
-    """Return for each participant or item whether its answers are all 0 or all 1."""
+    """Return for each participant, or each item, whether its answers are all 0 or all 1."""
     groups = pd.Series(values, trials.index).groupby(trials[name])
     return (groups.max() == 0) | (groups.min() == 1)
 
 
 def note_constant(trials: pd.DataFrame, response: Response) -> list[str]:
-    """Note how many participants and items give one answer only; a model can take some."""
+    """Note how many participants and items have one answer only; a model tolerates some."""
     if not response.binomial:
         return []
     notes = []
@@ -151,7 +151,7 @@ def note_constant(trials: pd.DataFrame, response: Response) -> list[str]:
 
 
 def check_groups(trials: pd.DataFrame) -> None:
-    """Refuse trials of a single participant or item, or a single trial of each."""
+    """Refuse trials of a single participant or item, or with a single trial for each."""
     for name in ("participant", "item"):
         levels = trials[name].nunique()
         if levels < 2:
@@ -164,7 +164,7 @@ def check_groups(trials: pd.DataFrame) -> None:
 
 
 def check_separation(response: Response, X: np.ndarray, names: Sequence[str]) -> None:
-    """Refuse fixed effects that predict answers without error, and have no finite coefficient.
+    """Refuse fixed effects that separate the answers, and so have no finite coefficient.
 
     Parameters
     ----------
@@ -185,7 +185,7 @@ def check_separation(response: Response, X: np.ndarray, names: Sequence[str]) ->
         for k, name in enumerate(names, start=1)
         if find_separation(response.values, X[:, [0, k]], response.counts) is not None
     ]
-    moved = np.abs(direction[1:]) > 1e-6  # together, where none does it alone
+    moved = np.abs(direction[1:]) > 1e-6  # those that separate together, if none does alone
     guilty = alone or [name for name, used in zip(names, moved, strict=True) if used]
     raise UserError(
         f"{join_names(dict.fromkeys(guilty), most=4)} separates the answers: they are all 1 above "
@@ -196,7 +196,7 @@ def check_separation(response: Response, X: np.ndarray, names: Sequence[str]) ->
 
 
 def name_with_previous(names: Sequence[str], spillover: int) -> list[str]:
-    """Return names, each followed by those of previous words.
+    """Return names, each followed by the names for previous words.
 
     >>> name_with_previous(["surprise"], 2)
     ['surprise', 'surprise_previous', 'surprise_previous_2']
@@ -205,18 +205,19 @@ def name_with_previous(names: Sequence[str], spillover: int) -> list[str]:
 
 
 def _name_lag(lag: int) -> str:
+    """Return the suffix of columns that are taken from `lag` words before."""
     return ("", "_previous")[lag] if lag < 2 else f"_previous_{lag}"
 
 
 def add_previous_words(measures: pd.DataFrame, spillover: int) -> pd.DataFrame:
-    """Add every column of numbers as it is at previous words of the same sentence.
+    """Add the values that every column of numbers has at previous words of the same sentence.
 
     Parameters
     ----------
     measures : DataFrame
-        With `item` and `position`, and perhaps `condition` and `network`.
+        The measures, with `item` and `position`, and perhaps `condition` and `network`.
     spillover : int
-        How many words to go back; 0 adds nothing.
+        Number of previous words; 0 adds nothing.
 
     Raises
     ------
@@ -245,7 +246,7 @@ def add_previous_words(measures: pd.DataFrame, spillover: int) -> pd.DataFrame:
     found = measures.assign(position=position.astype(int))
     plain = found[[*keys, "position", *figures]]
     if plain.duplicated([*keys, "position"]).any():
-        return measures  # the join says which words are there twice, and what to do
+        return measures  # the join will refuse words that occur twice, with a better message
     for lag in range(1, spillover + 1):
         names = {name: f"{name}{_name_lag(lag)}" for name in figures}
         if clash := [name for name in names.values() if name in measures]:
@@ -258,21 +259,21 @@ def add_previous_words(measures: pd.DataFrame, spillover: int) -> pd.DataFrame:
 def add_word_controls(
     measures: pd.DataFrame, controls: Sequence[str], world: World | None = None
 ) -> pd.DataFrame:
-    """Add `length` and `frequency` where they are wanted and missing, and words are there.
+    """Add `length` and `frequency` if they are controls and the measures lack them.
 
     Parameters
     ----------
     measures : DataFrame
-        With a column `word`.
+        The measures, with a column `word`.
     controls : sequence of str
-        The controls that no other table has.
+        The controls that the trials do not have.
     world : World, optional
-        The world whose sentences give the frequency.
+        The world from whose sentences the frequency is computed.
 
     Raises
     ------
     UserError
-        Where the frequency of a word is not known.
+        Where there is no column `word`, or the frequency of a word is not known.
     """
     wanted = [name for name in ("length", "frequency") if name in controls and name not in measures]
     if not wanted:
@@ -301,7 +302,7 @@ def add_word_controls(
 
 
 def _find_frequency(spelling: str, counts: dict[str, float], world: World) -> float:
-    """Return the logarithm of how often a word is said, whatever its inflection."""
+    """Return the log frequency of a word, whatever its inflection."""
     try:
         word = world.parse(spelling).constituents[-1].word
     except (UserError, IndexError):
@@ -315,7 +316,7 @@ def _find_frequency(spelling: str, counts: dict[str, float], world: World) -> fl
 
 
 def count_words(world: World) -> dict[str, float]:
-    """Count how often each word is said per sentence, exactly or, in a large world, in a sample.
+    """Count how often each word occurs per sentence, exactly or, in a large world, in a sample.
 
     Parameters
     ----------
@@ -325,7 +326,7 @@ def count_words(world: World) -> dict[str, float]:
     Returns
     -------
     dict of str to float
-        By the word as the world's file has it.
+        By the word as it is written in the world's file.
     """
     told = (world.all_derivations if world.is_exact else world.sample(SAMPLED)).derivations
     counts = np.zeros(len(world.lexicon.words))

@@ -1,4 +1,4 @@
-"""Measures of probabilistic predictions: how probable, how calibrated, how useful for abstaining.
+"""Measures of probabilistic predictions: likelihood, calibration and selective prediction.
 
     >>> import numpy as np
     >>> targets, probabilities = np.array([0, 0, 1, 1]), np.array([0.1, 0.4, 0.6, 0.9])
@@ -8,8 +8,8 @@
 
 Every measure takes targets first and probabilities second, in one of three forms: one yes/no output
 ((N,) and (N,)), K yes/no labels ((N, K) and (N, K)), or one of K classes ((N,) class numbers and
-(N, K)). `draw_reliability` and `draw_risk_coverage` are figures in one line. NumPy is all that the
-numbers need; the figures need Matplotlib.
+(N, K)). `draw_reliability` and `draw_risk_coverage` draw a figure in one line. The measures need
+NumPy alone; the figures also need Matplotlib.
 """
 
 from equivocal.metrics.calibration import (

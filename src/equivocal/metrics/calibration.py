@@ -1,15 +1,15 @@
-"""Calibration: its error, its curve, its interval; intervals of any measure; and two figures.
+"""Calibration errors, reliability curves, bootstrap intervals of any measure, and two figures.
 
     ECE     Σ over bins of |Σ in the bin (p − t)| / (N K)
 
 The calibration error of finitely many rows is above zero even for perfect probabilities.
-`bootstrap_interval` takes the quantiles of a measure over rows drawn again with replacement. A
-calibration error needs more care, since that of a draw is larger still. `calibration_interval`
-therefore begins at 0 unless the error is larger than perfect probabilities would show in these rows
-(outcomes drawn from the probabilities themselves; Bröcker & Smith 2007, doi:10.1175/WAF993.1), and
-otherwise at 2m − q(high), which takes the bias off, where m is the error of all rows and q are
-quantiles over the draws. It ends at q(high), which leaves the bias in: the interval is too wide
-rather than too narrow.
+`bootstrap_interval` takes the quantiles of a measure over resamples of the rows, drawn with
+replacement. A calibration error needs more care, since its value in a resample is biased upwards
+once more. `calibration_interval` therefore begins at 0 unless the error is larger than perfect
+probabilities would show in these rows (outcomes drawn from the probabilities themselves; Bröcker &
+Smith 2007, doi:10.1175/WAF993.1), and otherwise at 2m − q(high), which removes the bias, where m is
+the error of all rows and q are quantiles over the resamples. It ends at q(high), which keeps the
+bias: the interval is too wide rather than too narrow.
 
 The reliability diagram and the risk–coverage curve take one pair of arrays, or several predictions
 of the same targets by name. Matplotlib is imported when a figure is drawn.
@@ -31,18 +31,18 @@ if TYPE_CHECKING:
 
 
 BINS = 15
-Z = 1.959964  # of the normal distribution, for intervals of 95 %
+Z = 1.959964  # normal quantile of a 95 % interval
 DRAWS = 500
 
 
 class Reliability(NamedTuple):
-    """Bins of probabilities that are not empty; each field is (bins,)."""
+    """A reliability curve: the non-empty bins of probabilities; each field is (bins,)."""
 
     predicted: np.ndarray  # mean probability
-    observed: np.ndarray  # how often it happened
+    observed: np.ndarray  # relative frequency of the events
     low: np.ndarray  # 95 % interval of `observed` (Wilson), if rows and labels are independent
     high: np.ndarray
-    events: np.ndarray  # how many predictions fell into it
+    events: np.ndarray  # number of predictions in the bin
 
 
 def calibration_error(
@@ -62,12 +62,12 @@ def calibration_error(
     probabilities : (N,) or (N, K)
         From 0 to 1. For classes, the largest of each row is compared with how often it is right.
     bins : int
-        Their number.
+        Number of bins.
     average : "pooled" or "label"
-        Put all labels into the same bins, or take each label by itself and average the errors:
-        errors of opposite sign in two labels cancel only in the first.
+        Put all labels into the same bins, or compute the error of each label and average: errors
+        of opposite sign in two labels cancel only if pooled.
     weights : (N,), optional
-        How much each row counts.
+        Weight of each row.
 
     Returns
     -------
@@ -77,7 +77,7 @@ def calibration_error(
     Raises
     ------
     UserError
-        Where shapes do not match, or an argument is out of its range.
+        If shapes do not match, or an argument is out of its range.
 
     Examples
     --------
@@ -86,7 +86,7 @@ def calibration_error(
     """
     if average not in ("pooled", "label"):
         raise UserError(f"average must be 'pooled' or 'label', got {average!r:.60}.")
-    number, t, p, w = _bin(targets, probabilities, bins, weights)
+    number, t, p, w = _bin_events(targets, probabilities, bins, weights)
     K = t.shape[1]
     if average == "label":
         number = number + bins * np.arange(K)
@@ -96,35 +96,35 @@ def calibration_error(
 
 
 def reliability_curve(targets: Any, probabilities: Any, *, bins: int = BINS) -> Reliability:
-    """Return how often things happen that are said to have some probability, bin by bin.
+    """Return the observed frequency of events against their predicted probability, bin by bin.
 
     Parameters
     ----------
     targets, probabilities
         As for `calibration_error`.
     bins : int
-        How many bins of equal width; empty ones are left out.
+        Number of bins of equal width; empty bins are left out.
 
     Returns
     -------
     Reliability
-        Arrays of one entry per bin, for example for `draw_reliability`.
+        Arrays with one entry per bin, as `draw_reliability` draws them.
     """
-    number, t, p, _ = _bin(targets, probabilities, bins, None)
+    number, t, p, _ = _bin_events(targets, probabilities, bins, None)
     count = np.bincount(number.ravel(), minlength=bins)
-    here = count > 0
-    n = count[here]
-    predicted, observed = (np.bincount(number.ravel(), x.ravel(), bins)[here] / n for x in (p, t))
+    filled = count > 0
+    n = count[filled]
+    predicted, observed = (np.bincount(number.ravel(), x.ravel(), bins)[filled] / n for x in (p, t))
     # Wilson's interval, which stays inside 0 and 1
     middle = (observed + Z**2 / (2 * n)) / (1 + Z**2 / n)
     half = Z * np.sqrt(observed * (1 - observed) / n + Z**2 / (4 * n**2)) / (1 + Z**2 / n)
     return Reliability(predicted, observed, middle - half, middle + half, n)
 
 
-def _bin(
+def _bin_events(
     targets: Any, probabilities: Any, bins: int, weights: Any
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Return the bin of each event, what happened, its probability, and weights of the rows."""
+    """Return the bin of each event, its outcome, its probability, and the weights of the rows."""
     if not isinstance(bins, (int, np.integer)) or bins < 1:
         raise UserError(f"bins must be a whole number ≥ 1, got {bins!r:.60}.")
     t, p = read_predictions(targets, probabilities).list_events()
@@ -143,7 +143,7 @@ def bootstrap_interval(
     draws: int = DRAWS,
     seed: Seed = 0,
 ) -> tuple[float, float]:
-    """Return the central `level` of a measure over rows drawn again with replacement.
+    """Return the bootstrap percentile interval of a measure.
 
     Parameters
     ----------
@@ -151,18 +151,18 @@ def bootstrap_interval(
         Takes targets and probabilities and returns a number, such as `negative_log_likelihood`;
         `functools.partial` sets its options. For `calibration_error` use `calibration_interval`.
     targets, probabilities
-        As the measure takes them; rows are drawn whole, with all their labels.
+        As the measure takes them; rows are resampled whole, with all their labels.
     level : float
-        In (0, 1).
+        Confidence level, in (0, 1).
     draws : int
-        How often rows are drawn.
+        Number of resamples.
     seed : int or numpy.random.Generator
         The same seed gives the same interval.
 
     Returns
     -------
     low, high : float
-        The ends.
+        The ends of the interval.
 
     Examples
     --------
@@ -171,7 +171,7 @@ def bootstrap_interval(
     >>> low < brier_score([1, 0, 1, 0], [0.9, 0.2, 0.7, 0.4]) < high
     True
     """
-    ends = _find_ends(level, draws)
+    ends = _find_quantiles(level, draws)
     t, p = np.asarray(targets), np.asarray(probabilities)
     rng, N = np.random.default_rng(choose_seed(seed)), len(t)
     rows = (rng.integers(0, N, N) for _ in range(draws))
@@ -201,7 +201,7 @@ def calibration_interval(
     Returns
     -------
     low, high : float
-        `low` is 0 where perfect probabilities could show as large an error in these rows.
+        `low` is 0 if perfect probabilities could show an error this large in these rows.
 
     Examples
     --------
@@ -217,12 +217,13 @@ def calibration_interval(
     rng = np.random.default_rng([seed, 1])
     perfect = [measure(rng.random(t.shape) < p, p) for _ in range(draws)]
     found = measure(t, p)
-    if found <= np.quantile(perfect, _find_ends(level, draws)[1]):
+    if found <= np.quantile(perfect, _find_quantiles(level, draws)[1]):
         return 0.0, high
     return max(2 * found - high, 0.0), high
 
 
-def _find_ends(level: float, draws: int) -> list[float]:
+def _find_quantiles(level: float, draws: int) -> list[float]:
+    """Return the two quantiles that bound an interval, after checking `level` and `draws`."""
     if not 0 < level < 1:
         hint = f"; for {level:g} % pass {level / 100:g}" if 10 < level < 100 else ""
         raise UserError(f"level must lie between 0 and 1, got {level!r:.60}{hint}.")
@@ -232,16 +233,16 @@ def _find_ends(level: float, draws: int) -> list[float]:
 
 
 def draw_reliability(targets: Any, probabilities: Any, *, bins: int = BINS) -> "Figure":
-    """Draw how often things happen against how probable they were said to be.
+    """Draw the reliability diagram: observed frequencies against predicted probabilities.
 
     Parameters
     ----------
     targets : (N,) or (N, K)
         As for `calibration_error`.
     probabilities : (N,) or (N, K), or a dict of several by name
-        Probabilities that one method or several predict.
+        Predictions of one method, or of several by name.
     bins : int
-        How many bins of equal width. Bars are 95 % intervals; points on the diagonal are
+        Number of bins of equal width. Bars are 95 % intervals; points on the diagonal are
         calibrated.
 
     Returns
@@ -249,9 +250,9 @@ def draw_reliability(targets: Any, probabilities: Any, *, bins: int = BINS) -> "
     matplotlib.figure.Figure
         The legend gives the calibration error.
     """
-    figure, axes = _start("probability", "observed frequency")
+    figure, axes = _start_figure("probability", "observed frequency")
     axes.axline((0, 0), slope=1, color="0.6", lw=1, ls="--")
-    for name, p in _name(probabilities).items():
+    for name, p in _name_predictions(probabilities).items():
         found = reliability_curve(targets, p, bins=bins)
         error = calibration_error(targets, p, bins=bins)
         ends = np.abs([found.observed - found.low, found.high - found.observed])
@@ -263,26 +264,25 @@ def draw_reliability(targets: Any, probabilities: Any, *, bins: int = BINS) -> "
 
 
 def draw_risk_coverage(targets: Any, probabilities: Any, *, uncertainty: Any = None) -> "Figure":
-    """Draw the share of errors against the share of predictions that are answered.
+    """Draw the risk–coverage curve: the share of errors among the predictions that are answered.
 
     Parameters
     ----------
     targets : (N,) or (N, K)
         As for `risk_coverage_curve`.
     probabilities : (N,) or (N, K), or a dict of several by name
-        Probabilities that one method or several predict.
+        Predictions of one method, or of several by name.
     uncertainty : array, or a dict by the same names, optional
-        What to abstain by; by default the probability of the answer.
+        Uncertainty to abstain by; by default the probability of the answer.
 
     Returns
     -------
     matplotlib.figure.Figure
         The legend gives the area under each curve.
     """
-    figure, axes = _start("coverage: share of predictions answered", "risk: share of errors")
-    by_name = uncertainty if isinstance(uncertainty, Mapping) else None
-    for name, p in _name(probabilities).items():
-        own = uncertainty if by_name is None else by_name[name]
+    figure, axes = _start_figure("coverage: share of predictions answered", "risk: share of errors")
+    for name, p in _name_predictions(probabilities).items():
+        own = uncertainty[name] if isinstance(uncertainty, Mapping) else uncertainty
         curve = risk_coverage_curve(targets, p, uncertainty=own)
         label = f"{name}, area {curve.area:.4f}" if name else f"area {curve.area:.4f}"
         axes.plot(curve.coverage, curve.risk, lw=1.4, label=label)
@@ -292,15 +292,16 @@ def draw_risk_coverage(targets: Any, probabilities: Any, *, uncertainty: Any = N
     return figure
 
 
-def _name(probabilities: Any) -> dict[str, Any]:
+def _name_predictions(probabilities: Any) -> dict[str, Any]:
+    """Return predictions by name; those of a single method have an empty name."""
     return dict(probabilities) if isinstance(probabilities, Mapping) else {"": probabilities}
 
 
-def _start(x: str, y: str) -> "tuple[Figure, Axes]":
+def _start_figure(x: str, y: str) -> "tuple[Figure, Axes]":
+    """Start a figure with one panel and these labels of its axes."""
     try:
         from matplotlib.figure import Figure
     except ImportError:
         raise UserError("figures need Matplotlib: pip install 'equivocal[model]'.") from None
     figure = Figure(figsize=(4.6, 4.2), layout="constrained")  # without a global backend
-    axes = figure.add_subplot(xlabel=x, ylabel=y)
-    return figure, axes
+    return figure, figure.add_subplot(xlabel=x, ylabel=y)

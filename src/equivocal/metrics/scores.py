@@ -1,4 +1,4 @@
-"""The measures: how probable, and whether uncertainty ranks errors first; their three forms.
+"""Proper scores, selective risk and AUROC, for each of the three forms of predictions.
 
 With targets t and probabilities p of N rows and K labels:
 
@@ -8,7 +8,7 @@ With targets t and probabilities p of N rows and K labels:
     AUROC   probability that a positive scores above a negative, ties counting one half
 
 For classes NLL is the mean over rows of −log p(class), and Brier sums over classes. The three forms
-of targets and probabilities are checked and brought to one by `read_predictions`.
+of targets and probabilities are checked and converted to a single one by `read_predictions`.
 """
 
 from typing import Any, NamedTuple
@@ -17,15 +17,15 @@ import numpy as np
 
 from equivocal.errors import UserError
 
-LAST_DIGIT = 1e-6  # by which a probability in single precision may leave 0 to 1
-ROUNDING = 1e-3  # by which the probabilities of all classes may miss a sum of one
+LAST_DIGIT = 1e-6  # how far round-off in single precision may carry a probability beyond 0 or 1
+ROUNDING = 1e-3  # how far the probabilities of all classes may be from a sum of one
 
 
 class RiskCoverage(NamedTuple):
     """The risk of answering only the least uncertain predictions; both fields are (M,)."""
 
-    coverage: np.ndarray  # share that is answered, from 1/M to 1
-    risk: np.ndarray  # share of errors among them
+    coverage: np.ndarray  # share of predictions that are answered, from 1/M to 1
+    risk: np.ndarray  # share of errors among those
 
     @property
     def area(self) -> float:
@@ -41,7 +41,7 @@ def negative_log_likelihood(targets: Any, probabilities: Any) -> float:
     targets : (N,) or (N, K)
         0 and 1, or class numbers (N,) with probabilities (N, K).
     probabilities : (N,) or (N, K)
-        Those that round to 0 or 1 count as the nearest number above or below, as in scikit-learn.
+        A probability of 0 or 1 counts as one machine epsilon away from it, as in scikit-learn.
 
     Returns
     -------
@@ -62,7 +62,7 @@ def negative_log_likelihood(targets: Any, probabilities: Any) -> float:
 
 
 def brier_score(targets: Any, probabilities: Any) -> float:
-    """Return the mean squared error of probabilities; for classes summed over them, up to 2.
+    """Return the mean squared error of probabilities; summed over classes, up to 2.
 
     Parameters
     ----------
@@ -98,18 +98,18 @@ def risk_coverage_curve(
     probabilities : (N,) or (N, K)
         The answer is the more probable one; at ½ it counts as half an error.
     uncertainty : (N,) or (N, K), optional
-        What to abstain by, larger for more uncertain; by default the probability of the answer.
-        One number per row abstains for all its labels at once.
+        Uncertainty to abstain by; by default, answers are ranked by their probability. With one
+        number per row, all labels of a row are answered or none.
 
     Returns
     -------
     RiskCoverage
-        Predictions of equal uncertainty share their errors evenly, whatever their order.
+        Among predictions of equal uncertainty each counts their mean error, whatever their order.
 
     Raises
     ------
     UserError
-        Where shapes do not match, or a value is not finite.
+        If shapes do not match, or a value is not finite.
     """
     found = read_predictions(targets, probabilities)
     t, p = found.list_events()
@@ -153,7 +153,7 @@ def selective_risk(
     Raises
     ------
     UserError
-        Where the coverage is out of range, shapes do not match, or a value is not finite.
+        If the coverage is out of range, shapes do not match, or a value is not finite.
 
     Examples
     --------
@@ -179,12 +179,12 @@ def auroc(targets: Any, scores: Any) -> float:
     Returns
     -------
     float
-        From 0 to 1; ½ for scores that tell nothing.
+        From 0 to 1; ½ for scores that carry no information.
 
     Raises
     ------
     UserError
-        Where shapes differ, a score is not finite, or only one class occurs.
+        If shapes differ, a score is not finite, or only one class occurs.
 
     Examples
     --------
@@ -207,22 +207,23 @@ def auroc(targets: Any, scores: Any) -> float:
 
 
 def _find_epsilon(probabilities: Any) -> float:
+    """Return the machine epsilon of the precision that probabilities are given in."""
     dtype = getattr(probabilities, "dtype", None)
     half_or_single = dtype in (np.dtype("float32"), np.dtype("float16"))
     return float(np.finfo(dtype if half_or_single else np.float64).eps)
 
 
 class Predictions(NamedTuple):
-    """Targets and probabilities with one column per output; for classes the targets are 0 and 1."""
+    """Targets and probabilities with one column per output; classes are one-hot encoded."""
 
     targets: np.ndarray  # (N, K), 0 to 1
     probabilities: np.ndarray  # (N, K)
-    classes: bool  # one of K, rather than K times yes or no
+    classes: bool  # one of K classes, rather than K yes/no labels
 
     def list_events(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return what happened and how probable it was said to be, each (N, K).
+        """Return the outcome of each event and its predicted probability, each (N, K).
 
-        With classes: whether the most probable one is right, (N, 1).
+        With classes, the event is that the most probable class is right, and both are (N, 1).
         """
         if not self.classes:
             return self.targets, self.probabilities
@@ -234,12 +235,12 @@ class Predictions(NamedTuple):
 
 
 def read_predictions(targets: Any, probabilities: Any) -> Predictions:
-    """Check targets and probabilities, and give both one column per output.
+    """Check targets and probabilities, and return both with one column per output.
 
     Parameters
     ----------
     targets : (N,) or (N, K)
-        0 for no and 1 for yes, fractions between; or class numbers (N,) with probabilities (N, K).
+        0 for no and 1 for yes, or fractions; or class numbers (N,) with probabilities (N, K).
     probabilities : (N,) or (N, K)
         From 0 to 1; for classes each row sums to one.
 
@@ -251,17 +252,12 @@ def read_predictions(targets: Any, probabilities: Any) -> Predictions:
     Raises
     ------
     equivocal.errors.UserError
-        If shapes or values do not go together.
+        If shapes or values do not fit each other.
     """
-    t, p = (_read(*pair) for pair in ((targets, "targets"), (probabilities, "probabilities")))
+    t, p = _read_array(targets, "targets"), _read_array(probabilities, "probabilities")
     if p.ndim not in (1, 2) or not p.size:
         raise UserError(f"probabilities must be (N,) or (N, K) with N ≥ 1, got shape {p.shape}.")
-    if not ((p >= -LAST_DIGIT) & (p <= 1 + LAST_DIGIT)).all():
-        low, high = p.min(), p.max()
-        raise UserError(
-            f"probabilities must lie between 0 and 1, got values from {low:.3g} to {high:.3g}; "
-            "logits go through a sigmoid or a softmax first."
-        )
+    _check_range(p, "probabilities", "logits go through a sigmoid or a softmax first")
     p = np.clip(p, 0, 1)
     classes = t.ndim == 1 and p.ndim == 2 and p.shape[1] > 1
     if classes:
@@ -273,15 +269,21 @@ def read_predictions(targets: Any, probabilities: Any) -> Predictions:
             f"targets and probabilities must have one shape, or targets be class numbers (N,), got "
             f"{np.shape(targets)} and {np.shape(probabilities)}."
         )
-    if not ((t >= -LAST_DIGIT) & (t <= 1 + LAST_DIGIT)).all():
-        raise UserError(
-            f"targets must lie between 0 and 1, got values from {t.min():.3g} to {t.max():.3g}; "
-            "class numbers go with probabilities (N, K)."
-        )
+    _check_range(t, "targets", "class numbers go with probabilities (N, K)")
     return Predictions(t, p, classes=False)
 
 
-def _read(value: Any, name: str) -> np.ndarray:
+def _check_range(array: np.ndarray, name: str, hint: str) -> None:
+    """Refuse values that are below 0 or above 1 by more than round-off."""
+    low, high = array.min(), array.max()
+    if low < -LAST_DIGIT or high > 1 + LAST_DIGIT:
+        raise UserError(
+            f"{name} must lie between 0 and 1, got values from {low:.3g} to {high:.3g}; {hint}."
+        )
+
+
+def _read_array(value: Any, name: str) -> np.ndarray:
+    """Return an array of finite numbers in double precision."""
     try:
         array = np.asarray(value, np.float64)
     except (TypeError, ValueError):
@@ -292,13 +294,13 @@ def _read(value: Any, name: str) -> np.ndarray:
 
 
 def _encode_classes(t: np.ndarray, p: np.ndarray) -> np.ndarray:
-    """Return class numbers as rows of one 1."""
+    """Return class numbers one-hot encoded, after checking them and the probabilities."""
     K = p.shape[1]
     if len(t) != len(p):
         raise UserError(f"targets must have one entry per row, {len(p)}, got {len(t)}.")
-    if not np.isin(t, np.arange(K)).all():
-        wrong = t[~np.isin(t, np.arange(K))][0]
-        raise UserError(f"targets must be class numbers from 0 to {K - 1}, got {wrong:g}.")
+    wrong = t[~np.isin(t, np.arange(K))]
+    if wrong.size:
+        raise UserError(f"targets must be class numbers from 0 to {K - 1}, got {wrong[0]:g}.")
     worst = np.abs(p.sum(axis=1) - 1).max()
     if worst > ROUNDING:
         raise UserError(

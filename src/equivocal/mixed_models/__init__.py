@@ -1,8 +1,8 @@
-"""Mixed models with crossed random effects: linear ones, and logistic ones for yes/no answers.
+"""Mixed models with crossed random effects: linear, and logistic for yes/no answers.
 
 linear    normal noise: `fit_mixed`
 logistic  answers and proportions, by the Laplace approximation: `fit_logistic`
-blocks    the curvature of a logistic model, in the blocks that crossed groups give it
+blocks    the curvature of a logistic model, as the block matrix that crossed groups make it
 """
 
 from equivocal.mixed_models.linear import LEVEL, MixedFit, RandomPart, check_trials, fit_mixed

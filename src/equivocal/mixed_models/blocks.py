@@ -6,8 +6,8 @@ only within a level. So with the factor that has most columns first,
     H = [ D  B ]      D: a k × k block for each of its G levels, k its intercept and slopes
         [ Bᵀ E ]      E: dense, for the columns of all other factors
 
-and what is factorised is S = E − BᵀD⁻¹B, whose size is that of the *smaller* factor. With weights W
-that change from step to step only the sums over trials are formed anew, by `bincount`.
+and only S = E − BᵀD⁻¹B is factorised, whose size is that of the *smaller* factor. When the weights
+W change from step to step, only the sums over trials are recomputed, by `bincount`.
 """
 
 from collections.abc import Sequence
@@ -16,14 +16,14 @@ from functools import cached_property
 import numpy as np
 from scipy import linalg
 
-from equivocal.mixed_models.linear import RandomPart
+from equivocal.mixed_models.linear import RandomPart, count_levels, fill_values
 
 
 class Layout:
-    """Which columns of Z are which: parts in the order of H, and rows gathered by their levels."""
+    """The order of the columns of Z in H, and sums over the trials of each level."""
 
     def __init__(self, parts: Sequence[RandomPart]) -> None:
-        sizes = [int(part.level.max()) + 1 for part in parts]
+        sizes = [count_levels(part) for part in parts]
         factors: dict[int, list[int]] = {}
         for number, part in enumerate(parts):
             same = (b for b in factors if np.array_equal(parts[b].level, part.level))
@@ -32,31 +32,33 @@ class Layout:
         self.rest = [b for b in range(len(parts)) if b not in self.first]
         self.factor_of = {b: lead for lead, own in factors.items() for b in own}
         self.levels = [part.level for part in parts]
-        n = len(parts[0].level)
-        self.values = [np.ones(n) if part.values is None else part.values for part in parts]
+        self.values = [fill_values(part) for part in parts]
         self.sizes = sizes
         self.groups = sizes[self.first[0]]
-        starts = np.cumsum([0, *(sizes[b] for b in self.rest)])
-        self.width = int(starts[-1])  # of E
-        self.starts = {b: int(start) for b, start in zip(self.rest, starts, strict=False)}
+        self.width = sum(sizes[b] for b in self.rest)  # of E
+        ends = np.cumsum([sizes[b] for b in self.rest]).tolist()
+        self.columns = {b: slice(e - sizes[b], e) for b, e in zip(self.rest, ends, strict=True)}
 
     def sum_by_level(self, b: int, rows: np.ndarray) -> np.ndarray:
         """Return Z_bᵀ rows."""
         return np.bincount(self.levels[b], self.values[b] * rows, self.sizes[b])
 
     def spread(self, b: int, effects: np.ndarray) -> np.ndarray:
-        """Return Z_b effects: what each trial gets."""
+        """Return Z_b effects: the effect on each trial."""
         return np.asarray(self.values[b] * effects[self.levels[b]])
 
     def _sum_by_pair(self, a: int, b: int, weight: np.ndarray) -> np.ndarray:
-        """Return Z_aᵀWZ_b of two parts of different factors."""
+        """Return Z_aᵀWZ_b for two parts of different factors."""
         cells = self.levels[a] * self.sizes[b] + self.levels[b]
         products = weight * self.values[a] * self.values[b]
         found = np.bincount(cells, products, self.sizes[a] * self.sizes[b])
         return found.reshape(self.sizes[a], self.sizes[b])
 
     def build(self, weight: np.ndarray, sds: np.ndarray) -> "Curvature":
-        """Build H for the weights of the trials and the sd λ of each part."""
+        """Build H from the weights of the trials and the standard deviation λ of each part.
+
+        Of E only the lower blocks are filled, which is all that its Cholesky factor reads.
+        """
         k = len(self.first)
         D = np.empty((self.groups, k, k))
         B = np.empty((self.groups, k, self.width))
@@ -65,25 +67,21 @@ class Layout:
                 sums = sds[a] * sds[b] * self.sum_by_level(a, weight * self.values[b])
                 D[:, i, j] = D[:, j, i] = sums + (a == b)
             for b in self.rest:
-                columns = slice(self.starts[b], self.starts[b] + self.sizes[b])
-                B[:, i, columns] = sds[a] * sds[b] * self._sum_by_pair(a, b, weight)
+                B[:, i, self.columns[b]] = sds[a] * sds[b] * self._sum_by_pair(a, b, weight)
         E = np.eye(self.width)
         for i, a in enumerate(self.rest):
             for b in self.rest[: i + 1]:
-                E_ab = E[self.starts[a] :, self.starts[b] :][: self.sizes[a], : self.sizes[b]]
+                E_ab = E[self.columns[a], self.columns[b]]
                 if self.factor_of[a] == self.factor_of[b]:
                     sums = sds[a] * sds[b] * self.sum_by_level(a, weight * self.values[b])
                     E_ab[np.diag_indices_from(E_ab)] += sums
                 else:
                     E_ab += sds[a] * sds[b] * self._sum_by_pair(a, b, weight)
-                if a != b:
-                    rows, columns = (slice(self.starts[c], None) for c in (b, a))
-                    E[rows, columns][: self.sizes[b], : self.sizes[a]] = E_ab.T
         return Curvature(self, D, B, E)
 
 
 class Curvature:
-    """H in blocks, factorised."""
+    """H, factorised block by block."""
 
     def __init__(self, layout: Layout, D: np.ndarray, B: np.ndarray, E: np.ndarray) -> None:
         self.layout = layout
@@ -96,7 +94,7 @@ class Curvature:
         self.log_determinant = float(np.linalg.slogdet(D)[1].sum() + 2 * logs)
 
     def solve(self, right: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """Return H⁻¹ of a vector that is given, as it is returned, by parts."""
+        """Return H⁻¹ times a vector; both vectors are lists with an array for each part."""
         layout = self.layout
         top = np.stack([right[b] for b in layout.first], axis=1)  # (G, k)
         found: list[np.ndarray] = [np.empty(0)] * len(right)
@@ -107,14 +105,14 @@ class Curvature:
             bottom = linalg.cho_solve(self.S, bottom)
             inner -= self.DB @ bottom
             for b in layout.rest:
-                found[b] = bottom[layout.starts[b] :][: layout.sizes[b]]
+                found[b] = bottom[layout.columns[b]]
         for j, b in enumerate(layout.first):
             found[b] = inner[:, j]
         return found
 
     @cached_property
     def _inverse(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """H⁻¹ in the blocks of D, B and E; of the first only what lies within a level."""
+        """H⁻¹ in the blocks of D, B and E; of the block of D, only the entries within a level."""
         if not self.layout.width:
             return self.D_inverse, self.DB, np.empty((0, 0))
         lower = linalg.cho_solve(self.S, np.eye(self.layout.width))
@@ -122,17 +120,17 @@ class Curvature:
         return self.D_inverse - across @ np.swapaxes(self.DB, 1, 2), across, lower
 
     def compute_diagonal(self) -> list[np.ndarray]:
-        """Return the diagonal of H⁻¹, by parts."""
+        """Return the diagonal of H⁻¹, an array for each part."""
         layout, (within, _, lower) = self.layout, self._inverse
         found: list[np.ndarray] = [np.empty(0)] * len(layout.sizes)
         for j, b in enumerate(layout.first):
             found[b] = within[:, j, j]
         for b in layout.rest:
-            found[b] = np.diag(lower)[layout.starts[b] :][: layout.sizes[b]]
+            found[b] = np.diag(lower)[layout.columns[b]]
         return found
 
     def compute_variances(self, sds: np.ndarray) -> np.ndarray:
-        """Return the diagonal of ZΛH⁻¹ΛZᵀ: how uncertain each trial's log odds are."""
+        """Return the diagonal of ZΛH⁻¹ΛZᵀ: the variance of each trial's log odds."""
         layout, (within, across, lower) = self.layout, self._inverse
         group = layout.levels[layout.first[0]]
         z = [layout.values[b] * sds[b] for b in range(len(layout.sizes))]
@@ -141,11 +139,11 @@ class Curvature:
             for j, b in enumerate(layout.first[: i + 1]):
                 total += (1 + (i != j)) * z[a] * z[b] * within[group, i, j]
             for b in layout.rest:
-                columns = layout.starts[b] + layout.levels[b]
+                columns = layout.columns[b].start + layout.levels[b]
                 total += 2 * z[a] * z[b] * across[group, i, columns]
         for i, a in enumerate(layout.rest):
-            rows = layout.starts[a] + layout.levels[a]
+            rows = layout.columns[a].start + layout.levels[a]
             for b in layout.rest[: i + 1]:
-                columns = layout.starts[b] + layout.levels[b]
+                columns = layout.columns[b].start + layout.levels[b]
                 total += (1 + (a != b)) * z[a] * z[b] * lower[rows, columns]
         return total

@@ -3,20 +3,19 @@
     y = Xβ + Σ_b Z_b u_b + e,     u_b ~ N(0, ψ_b σ² I),     e ~ N(0, σ² I)                       (1)
 
 With V = I + Σ_b ψ_b Z_b Z_bᵀ, C = (XᵀV⁻¹X)⁻¹, β = C XᵀV⁻¹y and r² = (y − Xβ)ᵀV⁻¹(y − Xβ), β and σ²
-can be eliminated, and what is left to minimise over ψ ≥ 0 is
+can be eliminated. The criterion to minimise over ψ ≥ 0 is then
 
     ML      log|V| + n log(2πr²/n) + n                                                           (2)
     REML    log|V| + log|XᵀV⁻¹X| + (n − p) log(2πr²/(n − p)) + n − p                             (3)
 
-which is −2 log-likelihood. All of it comes from cross products: with λ = √ψ on the diagonal and
-LLᵀ = λZᵀZλ + I, aᵀV⁻¹b = aᵀb − (L⁻¹λZᵀa)ᵀ(L⁻¹λZᵀb) and |V| = |L|². So a step costs the cube of the
-number of participants and items, however many trials there are.
+which is −2 log-likelihood. Everything is computed from cross products: with λ = √ψ on the diagonal
+and LLᵀ = λZᵀZλ + I, aᵀV⁻¹b = aᵀb − (L⁻¹λZᵀa)ᵀ(L⁻¹λZᵀb) and |V| = |L|². So a step costs the cube of
+the number of participants and items, however many trials there are.
 
 Bates, Mächler, Bolker & Walker (2015), J. Stat. Softw. 67(1), section 3, with ψ for their
 squared θ. Degrees of freedom by Satterthwaite's formula, as in Kuznetsova, Brockhoff & Christensen
-(2017), J. Stat. Softw. 82(13). Nothing here knows where the numbers come from: arrays in, fit out.
-The package stands alone because both `study` and `human_data` fit such models, and neither imports
-the other.
+(2017), J. Stat. Softw. 82(13). The functions take arrays and know nothing about where they come
+from. This is a package of its own because both `study` and `human_data` fit such models.
 """
 
 from collections.abc import Callable, Sequence
@@ -31,17 +30,17 @@ from threadpoolctl import ThreadpoolController
 
 from equivocal.errors import UserError
 
-LEVEL = 0.95  # of intervals
-SMALL = 400  # columns of Z; threads do more harm than good to matrices of this size (on a busy
-# machine of two cores fits with 13 to 32 columns took 13 ms with one thread and 180 ms with two)
-FLAT = 1e-7  # a variance ratio below this is none
+LEVEL = 0.95  # confidence level of intervals
+SMALL = 400  # columns of Z up to which threads slow a fit down (on a busy machine with two cores,
+# fits with 13 to 32 columns took 13 ms with one thread and 180 ms with two)
+FLAT = 1e-7  # a variance ratio below this counts as zero
 HIGHEST = 1 - 1e-9  # ψ/(1 + ψ) where no noise is left
-ROUNDS = 5  # in 6 of 1,200 fits the search took two equal values for the end; then it starts anew
-CLOSE = 1e-5  # how far from the minimum of (2) or (3), by a Newton step, we call converged
+ROUNDS = 5  # searches: in 6 of 1,200 fits the first stopped early, at two equal values
+CLOSE = 1e-5  # largest distance from the minimum of (2) or (3), by a Newton step, when converged
 
 
 class RandomPart(NamedTuple):
-    """A column of Z for each level: its trials' `values`, or ones for a random intercept."""
+    """A column of Z for each level, with the `values` of its trials (ones for an intercept)."""
 
     name: str
     level: np.ndarray  # of each trial, from 0
@@ -52,7 +51,7 @@ class RandomPart(NamedTuple):
 class MixedFit:
     """The estimates of a mixed model, in the units of the response.
 
-    Attributes are commented where they stand; `note` is empty where all went well.
+    `note` says what is wrong with the fit, or which variances are zero.
     """
 
     coefficients: np.ndarray  # β
@@ -60,10 +59,10 @@ class MixedFit:
     df: np.ndarray  # Satterthwaite's, one for each coefficient
     sds: dict[str, float]  # of each random part, √(ψ_b) σ
     sd_residual: float  # σ
-    log_likelihood: float  # maximised; the restricted one by REML
+    log_likelihood: float  # at its maximum; by REML, the restricted likelihood
     trials: int  # n
     converged: bool
-    note: str  # empty where all went well
+    note: str  # empty if there is nothing to remark
 
     @property
     def parameters(self) -> int:
@@ -72,12 +71,12 @@ class MixedFit:
 
     @property
     def aic(self) -> float:
-        """Akaike's criterion; compare fits by ML only."""
+        """Akaike's information criterion; comparable between fits by ML only."""
         return 2 * self.parameters - 2 * self.log_likelihood
 
     @property
     def bic(self) -> float:
-        """Schwarz's criterion, with n the number of trials as lme4 has it."""
+        """Schwarz's Bayesian information criterion; n is the number of trials, as in lme4."""
         return float(np.log(self.trials)) * self.parameters - 2 * self.log_likelihood
 
     @property
@@ -87,13 +86,13 @@ class MixedFit:
 
     @property
     def intervals(self) -> np.ndarray:
-        """The ends of the 95 % interval of each coefficient, by Student's t: a row for each."""
+        """The 95 % interval of each coefficient by Student's t, as rows of (low, high)."""
         half = stats.t.ppf(0.5 + LEVEL / 2, self.df) * self.errors
         return np.column_stack([self.coefficients - half, self.coefficients + half])
 
     @property
     def p_values(self) -> np.ndarray:
-        """The two-sided p-value of each coefficient, against zero."""
+        """The two-sided p-value of each coefficient, tested against zero."""
         return np.asarray(2 * stats.t.sf(np.abs(self.coefficients) / self.errors, self.df))
 
 
@@ -103,9 +102,9 @@ def check_trials(trials: int, coefficients: int) -> None:
     Parameters
     ----------
     trials : int
-        How many rows the model is fitted to.
+        Number of rows that the model is fitted to.
     coefficients : int
-        How many fixed effects it has, with the intercept.
+        Number of fixed effects, including the intercept.
 
     Raises
     ------
@@ -134,13 +133,13 @@ def fit_mixed(
     parts : sequence of RandomPart
         The random effects, independent of each other.
     reml : bool
-        Maximise the restricted likelihood. Then intervals are right also for few participants or
-        items, but likelihoods of different X cannot be compared.
+        Maximise the restricted likelihood. Intervals are then correct even for few participants or
+        items, but likelihoods of models with different X cannot be compared.
 
     Returns
     -------
     MixedFit
-        Estimates, and whether they can be believed.
+        The estimates, and whether the fit converged.
 
     Raises
     ------
@@ -157,13 +156,22 @@ def fit_mixed(
     True
     """
     check_trials(len(y), X.shape[1])
-    columns = sum(int(part.level.max()) + 1 for part in parts)
-    with limit_threads(columns < SMALL):
+    with limit_threads(sum(map(count_levels, parts)) < SMALL):
         return _fit(y, X, parts, reml)
 
 
+def count_levels(part: RandomPart) -> int:
+    """Return the number of levels, each of which has a column of Z."""
+    return int(part.level.max()) + 1
+
+
+def fill_values(part: RandomPart) -> np.ndarray:
+    """Return the value of each trial, one for a random intercept."""
+    return np.ones(len(part.level)) if part.values is None else part.values
+
+
 def limit_threads(small: bool) -> AbstractContextManager[object]:
-    """Return a context in which BLAS uses one thread if matrices are small."""
+    """Return a context in which BLAS uses a single thread if matrices are small."""
     limit: AbstractContextManager[object] = _find_threads().limit(
         limits=1 if small else None, user_api="blas"
     )
@@ -172,15 +180,15 @@ def limit_threads(small: bool) -> AbstractContextManager[object]:
 
 @cache
 def _find_threads() -> ThreadpoolController:
-    """Return the controller of BLAS threads, which takes long to find its libraries."""
+    """Return the controller of BLAS threads; it is slow to create, since it searches libraries."""
     return ThreadpoolController()
 
 
 def _fit(y: np.ndarray, X: np.ndarray, parts: Sequence[RandomPart], reml: bool) -> MixedFit:
-    """Fit with the response in standard deviations, and give estimates in its own units."""
+    """Fit the response in standard deviations, and convert the estimates to its own units."""
     centre, spread = float(y.mean()), float(y.std())
     problem = _Problem((y - centre) / spread, X, parts, reml)
-    shares, distance = problem.minimise(np.full(len(parts), 0.5))
+    shares, distance = problem.minimise()
     at = problem.solve(_convert_share(shares))
     sigma2 = at.r2 / problem.divisor
     df, note = problem.compute_df(at, sigma2), ""
@@ -196,7 +204,7 @@ def _fit(y: np.ndarray, X: np.ndarray, parts: Sequence[RandomPart], reml: bool) 
     flat = [part.name for part, psi in zip(parts, at.psi, strict=True) if psi < FLAT]
     intercept = np.linalg.lstsq(X, np.full(len(y), centre))[0]
     scale = problem.divisor * np.log(2 * np.pi * sigma2 * spread**2) + problem.divisor
-    # (3) holds log|XᵀV⁻¹X|, which has no unit of y in it
+    # the term log|XᵀV⁻¹X| of (3) does not depend on the unit of y
     return MixedFit(
         coefficients=at.beta * spread + intercept,
         covariance=at.C * sigma2 * spread**2,
@@ -214,20 +222,20 @@ def _fit(y: np.ndarray, X: np.ndarray, parts: Sequence[RandomPart], reml: bool) 
 
 
 def _convert_share(share: np.ndarray) -> np.ndarray:
-    """Return ψ of the share s = ψ/(1 + ψ), which is bounded and has slope one at zero."""
+    """Return ψ from the share s = ψ/(1 + ψ), which is bounded and has slope one at zero."""
     return np.asarray(share / (1 - share))
 
 
 @dataclass(frozen=True)
 class _State:
-    """Everything that follows from one ψ; `slopes` are derivatives with respect to it."""
+    """All quantities that are functions of ψ; `slopes` are derivatives with respect to ψ."""
 
     psi: np.ndarray
     beta: np.ndarray
     C: np.ndarray
     r2: float
-    log_determinants: float  # log|V|, by REML with log|XᵀV⁻¹X|
-    slopes_log: np.ndarray  # of the above
+    log_determinants: float  # log|V|, plus log|XᵀV⁻¹X| by REML
+    slopes_log: np.ndarray  # of log_determinants
     slopes_r2: np.ndarray
     slopes_c: np.ndarray  # (part, coefficient): of the diagonal of C
 
@@ -241,10 +249,8 @@ class _Problem:
         self.reml = reml
         self.divisor = len(y) - X.shape[1] if reml else len(y)
         W = np.column_stack([X, y])
-        sizes = [int(part.level.max()) + 1 for part in parts]
-        Z = sparse.hstack(
-            [_build_indicators(p, q) for p, q in zip(parts, sizes, strict=True)], "csr"
-        )
+        sizes = [count_levels(part) for part in parts]
+        Z = sparse.hstack([_build_indicators(part) for part in parts], "csr")
         self.ZtZ: np.ndarray = (Z.T @ Z).toarray()
         self.ZtW: np.ndarray = np.asarray(Z.T @ W)
         self.WtW: np.ndarray = W.T @ W
@@ -257,7 +263,7 @@ class _Problem:
         return np.asarray(np.add.reduceat(rows, self.starts, axis=0))
 
     def solve(self, psi: np.ndarray) -> _State:
-        """Compute everything that follows from one ψ."""
+        """Compute all quantities that are functions of ψ."""
         root = np.repeat(np.sqrt(psi), self.sizes)
         L = np.linalg.cholesky(root[:, None] * self.ZtZ * root + self.identity)
         both = linalg.solve_triangular(
@@ -268,7 +274,7 @@ class _Problem:
         Q = self.ZtW - T.T @ S  # ZᵀV⁻¹W
         C = np.linalg.inv(G[:-1, :-1])
         beta = C @ G[:-1, -1]
-        # where X and Z explain all of y, round-off decides the sign of what is left
+        # where X and Z explain y completely, round-off decides the sign of the residual
         r2 = max(float(G[-1, -1] - G[:-1, -1] @ beta), 1e-30)
         QX, Qe = Q[:, :-1], Q[:, -1] - Q[:, :-1] @ beta
         logs = 2 * float(np.log(np.diag(L)).sum())
@@ -288,15 +294,15 @@ class _Problem:
         )
 
     def compute_criterion(self, share: np.ndarray) -> tuple[float, np.ndarray]:
-        """Compute (2) or (3) less its constants, and its gradient, in the shares ψ/(1 + ψ)."""
+        """Compute (2) or (3) without constants, and the gradient in the shares ψ/(1 + ψ)."""
         at = self.solve(_convert_share(share))
         value = at.log_determinants + self.divisor * float(np.log(at.r2))
         slopes = at.slopes_log + self.divisor * at.slopes_r2 / at.r2
         return value, slopes / (1 - share) ** 2
 
-    def minimise(self, shares: np.ndarray) -> tuple[np.ndarray, float]:
-        """Find where the criterion is lowest, and how far from that we may be."""
-        distance = np.inf
+    def minimise(self) -> tuple[np.ndarray, float]:
+        """Return the shares that minimise the criterion, and the distance from the minimum."""
+        shares = np.full(len(self.sizes), 0.5)
         for _ in range(ROUNDS):
             found = optimize.minimize(
                 self.compute_criterion,
@@ -313,12 +319,11 @@ class _Problem:
         return shares, distance
 
     def estimate_distance(self, share: np.ndarray) -> float:
-        """Estimate how much lower the minimum lies, by a Newton step in the shares free to move."""
+        """Estimate how much lower the minimum is, by a Newton step in the unconstrained shares."""
         gradient = self.compute_criterion(share)[1]
         free = (share > 0) | (gradient < 0)
         if not free.any():
             return 0.0
-
         H = _differentiate(
             lambda x: self.compute_criterion(x)[1], share, np.minimum(share, 1 - share)
         )[np.ix_(free, free)]
@@ -354,17 +359,17 @@ class _Problem:
         return np.asarray(v**2 / spread)
 
 
-def _build_indicators(part: RandomPart, levels: int) -> sparse.csr_array:
+def _build_indicators(part: RandomPart) -> sparse.csr_array:
     """Build the columns of Z for one random part."""
     n = len(part.level)
-    values = np.ones(n) if part.values is None else part.values
-    return sparse.csr_array((values, (np.arange(n), part.level)), shape=(n, levels))
+    places = np.arange(n), part.level
+    return sparse.csr_array((fill_values(part), places), shape=(n, count_levels(part)))
 
 
 def _differentiate(
     slopes: Callable[[np.ndarray], np.ndarray], x: np.ndarray, room: np.ndarray
 ) -> np.ndarray:
-    """Compute the symmetric matrix of second derivatives, by central differences in `room`."""
+    """Compute the Hessian by central differences; the steps are proportional to `room`."""
     columns = []
     for k, step in enumerate(1e-4 * np.maximum(room, FLAT)):
         up, down = x.copy(), x.copy()

@@ -14,12 +14,12 @@ s = ½ m μ(1−μ)(1−2μ) diag(ZΛH⁻¹ΛZᵀ) and t = H⁻¹ΛZᵀs, half t
     β:    Xᵀ(r + s − WZΛt)                                                                       (3)
     λ_b:  (Z_b u_b)ᵀ(r + s − WZΛt) + tr_b(I − H⁻¹)/λ_b − t_bᵀZ_bᵀr                               (4)
 
-where the second terms come from log|H| and the third from how û moves. (2) is even in λ, so λ is
-free to change sign and needs no bound. Standard errors are from the curvature of (2) in β and λ,
-by differences of its gradient, as in `glmer`; intervals are Wald's.
+where the second terms come from log|H| and the third from the dependence of û on β and λ. (2) is
+even in λ, so λ may change sign and needs no bound. Standard errors are computed from the curvature
+of (2) in β and λ, by differences of its gradient, as in `glmer`; intervals are Wald's.
 
 Bates, Mächler, Bolker & Walker (2015), J. Stat. Softw. 67(1), section 3 and lme4's vignette
-"Computational methods for mixed models". Arrays in, fit out.
+"Computational methods for mixed models".
 """
 
 from collections.abc import Callable, Sequence
@@ -37,14 +37,15 @@ from equivocal.mixed_models.linear import (
     MixedFit,
     RandomPart,
     check_trials,
+    count_levels,
     limit_threads,
 )
 
-FLAT = 1e-3  # a standard deviation of log odds below this is none
-ENDLESS = 30.0  # a standard deviation or coefficient (per sd) of log odds above this has no end
-SUSPICIOUS = 12.0  # log odds of a regression without random effects that ask for a closer look
-EXACT = 1e-9  # how much lower (2) could be at the mode that is found
-STEP = 1e-4  # of differences, in standard errors
+FLAT = 1e-3  # a standard deviation of log odds below this counts as zero
+ENDLESS = 30.0  # a standard deviation of log odds above this counts as infinite
+SUSPICIOUS = 12.0  # log odds, in a regression without random effects, that suggest separation
+EXACT = 1e-9  # largest error of (2) from an inexact mode
+STEP = 1e-4  # step of finite differences, in standard errors
 
 
 @dataclass(frozen=True)
@@ -71,12 +72,12 @@ def fit_logistic(
     parts : sequence of RandomPart
         The random effects, independent of each other.
     counts : ndarray of shape (n,), optional
-        m, how many answers are behind each proportion; 1 unless given.
+        m, the number of answers behind each proportion; 1 unless given.
 
     Returns
     -------
     LogisticFit
-        Estimates in log odds, and whether they can be believed.
+        The estimates in log odds, and whether the fit converged.
 
     Raises
     ------
@@ -93,19 +94,21 @@ def fit_logistic(
     True
     """
     check_trials(len(y), X.shape[1])
-    with limit_threads(sum(int(part.level.max()) + 1 for part in parts) < 10 * SMALL):
+    with limit_threads(sum(map(count_levels, parts)) < 10 * SMALL):
         problem = LogisticProblem(y, X, parts, np.ones(len(y)) if counts is None else counts)
         return _fit(problem, [part.name for part in parts])
 
 
 def _fit(problem: "LogisticProblem", names: list[str]) -> LogisticFit:
-    """Minimise (2), polish by Newton's method, and describe what was found."""
+    """Minimise (2), polish the minimum by Newton's method, and return the estimates."""
     p = problem.X.shape[1]
-    start = np.concatenate([problem.regress()[0], np.ones(len(names))])
+    fixed = _fit_fixed_effects(problem.k, problem.X, problem.m)
+    start = np.concatenate([fixed, np.ones(len(names))])
     scale = problem.estimate_scale(start)
 
     def compute(x: np.ndarray) -> tuple[float, np.ndarray]:
-        return problem.compute_criterion(start + scale @ x, scale)
+        value, gradient = problem.compute_criterion(start + scale @ x)
+        return value, scale.T @ gradient
 
     origin: np.ndarray = np.zeros(len(start))
     found = optimize.minimize(compute, origin, jac=True, method="BFGS", options={"gtol": 1e-4})
@@ -138,7 +141,7 @@ def _fit(problem: "LogisticProblem", names: list[str]) -> LogisticFit:
 def _polish(
     problem: "LogisticProblem", at: np.ndarray, scale: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, float]:
-    """Take Newton steps; return where they end, the curvature, and how far the minimum may be."""
+    """Take Newton steps; return the final point, its curvature, and how far (2) can still fall."""
     for _ in range(3):
         H = _differentiate(lambda x: problem.compute_criterion(x)[1], at, scale)
         value, gradient = problem.compute_criterion(at)
@@ -146,7 +149,7 @@ def _polish(
             step = linalg.cho_solve(linalg.cho_factor(H), gradient)
         except np.linalg.LinAlgError:  # a saddle, not a minimum
             return at, H, float("inf")
-        distance = float(gradient @ step)  # twice what a quadratic has left, in −2 log L
+        distance = float(gradient @ step)  # for a quadratic, by how much −2 log L can still fall
         if distance < EXACT or problem.compute_criterion(at - step)[0] > value:
             break
         at = at - step
@@ -156,7 +159,7 @@ def _polish(
 def _differentiate(
     slopes: Callable[[np.ndarray], np.ndarray], x: np.ndarray, scale: np.ndarray
 ) -> np.ndarray:
-    """Compute the symmetric matrix of second derivatives, by central differences along `scale`."""
+    """Compute the Hessian by central differences along the columns of `scale`."""
     columns = [(slopes(x + STEP * d) - slopes(x - STEP * d)) / (2 * STEP) for d in scale.T]
     H = np.linalg.solve(scale.T, np.column_stack(columns).T)
     return np.asarray((H + H.T) / 2)
@@ -165,14 +168,14 @@ def _differentiate(
 class _Mode(NamedTuple):
     """The mode of the random effects for one β and λ."""
 
-    u: list[np.ndarray]  # by parts
+    u: list[np.ndarray]  # û, an array for each part
     eta: np.ndarray
     height: float  # −log p(k | û) + ûᵀû / 2
     curvature: Curvature
 
 
 class LogisticProblem:
-    """One data set, and half of (2) with its gradient."""
+    """Half of (2) and its gradient, for one data set."""
 
     def __init__(
         self, y: np.ndarray, X: np.ndarray, parts: Sequence[RandomPart], counts: np.ndarray
@@ -183,52 +186,39 @@ class LogisticProblem:
         self.constant = -float(ways.sum())
         self._last = [np.zeros(size) for size in self.layout.sizes]
 
-    def regress(self) -> tuple[np.ndarray, np.ndarray]:
-        """Fit β without random effects, by Newton's method; return it and the log odds."""
-        beta = np.zeros(self.X.shape[1])
-        for _ in range(25):
-            mu = expit(self.X @ beta)
-            weight = np.maximum(self.m * mu * (1 - mu), 1e-10)
-            H = self.X.T @ (weight[:, None] * self.X)
-            step = np.linalg.lstsq(H, self.X.T @ (self.k - self.m * mu))[0]
-            beta = beta + step
-            if np.abs(step).max() < 1e-6 or np.abs(self.X @ beta).max() > 2 * SUSPICIOUS:
-                break
-        return beta, self.X @ beta
-
     def estimate_scale(self, start: np.ndarray) -> np.ndarray:
-        """Return a root of the covariance of β and λ, roughly: BFGS then begins with unit steps."""
-        p, sizes = self.X.shape[1], self.layout.sizes
-        mode = self.find_mode(start[:p], start[p:])
-        weight = self._compute_weight(mode.eta)
-        WX = weight[:, None] * self.X
-        information = self.X.T @ WX
+        """Return a rough root of the covariance of β and λ, so that BFGS begins with unit steps."""
+        p = self.X.shape[1]
         sds = start[p:]
+        mode = self.find_mode(start[:p], sds)
+        WX = self._compute_weight(mode.eta)[:, None] * self.X
+        information = self.X.T @ WX
         for j in range(p):
-            right = [sds[b] * self.layout.sum_by_level(b, WX[:, j]) for b in range(len(sds))]
+            right = [sd * self.layout.sum_by_level(b, WX[:, j]) for b, sd in enumerate(sds)]
             found = mode.curvature.solve(right)
-            pulled = sum(self.layout.spread(b, sds[b] * found[b]) for b in range(len(sds)))
-            information[:, j] -= WX.T @ pulled
+            information[:, j] -= WX.T @ self._add_effects(np.zeros(len(WX)), found, sds)
         spread = np.linalg.inv((information + information.T) / 2)
-        return linalg.block_diag(
-            np.linalg.cholesky(spread), np.diag(1 / np.sqrt(2 * np.array(sizes)))
-        )
+        sd_errors = 1 / np.sqrt(2 * np.array(self.layout.sizes))
+        return linalg.block_diag(np.linalg.cholesky(spread), np.diag(sd_errors))
 
     def _compute_weight(self, eta: np.ndarray) -> np.ndarray:
+        """Return the diagonal of W."""
         mu = expit(eta)
         return np.asarray(self.m * mu * (1 - mu))
 
     def _add_effects(self, fixed: np.ndarray, u: list[np.ndarray], sds: np.ndarray) -> np.ndarray:
+        """Return `fixed` + ZΛu."""
         return fixed + sum(self.layout.spread(b, sd * u[b]) for b, sd in enumerate(sds))
 
     def _compute_height(self, eta: np.ndarray, u: list[np.ndarray]) -> float:
+        """Return −log p(k | u) + uᵀu / 2, without the binomial coefficients."""
         fit = self.k @ log_expit(eta) + (self.m - self.k) @ log_expit(-eta)
         return float(sum(part @ part for part in u) / 2 - fit)
 
     def find_mode(self, beta: np.ndarray, sds: np.ndarray) -> _Mode:
-        """Find û by Newton's method, from where the last search ended; halve steps that overshoot.
+        """Find û by Newton's method, starting at the last mode; halve steps that overshoot.
 
-        The residuals of the working response are never formed: a step is −H⁻¹(ΛZᵀr + u).
+        A step is −H⁻¹(ΛZᵀr + u), so the residuals of the working response are never formed.
         """
         fixed, u = self.X @ beta, self._last
         eta = self._add_effects(fixed, u, sds)
@@ -245,16 +235,14 @@ class LogisticProblem:
                 moved = [a - b * 0.5**halving for a, b in zip(u, step, strict=True)]
                 eta_moved = self._add_effects(fixed, moved, sds)
                 lower = self._compute_height(eta_moved, moved)
-                if lower <= height or gain < EXACT:  # round-off decides which is the lower
+                if lower <= height or gain < EXACT:  # below that, round-off decides the comparison
                     break
             u, eta, height = moved, eta_moved, lower
         self._last = u
         return _Mode(u, eta, height, curvature)
 
-    def compute_criterion(
-        self, at: np.ndarray, scale: np.ndarray | None = None
-    ) -> tuple[float, np.ndarray]:
-        """Compute half of (2), and its gradient (3, 4); with `scale`, along its columns."""
+    def compute_criterion(self, at: np.ndarray) -> tuple[float, np.ndarray]:
+        """Compute half of (2) and its gradient (3, 4) at the values of β and λ."""
         p, layout = self.X.shape[1], self.layout
         beta, sds = at[:p], at[p:]
         mode = self.find_mode(beta, sds)
@@ -270,18 +258,30 @@ class LogisticProblem:
             slope -= float(t[b] @ layout.sum_by_level(b, r))
             slopes.append(slope + (float((1 - diagonal).sum() / sds[b]) if sds[b] else 0.0))
         gradient = np.concatenate([self.X.T @ pulled, slopes])
-        value = self.constant + mode.height + H.log_determinant / 2
-        return value, gradient if scale is None else scale.T @ gradient
+        return self.constant + mode.height + H.log_determinant / 2, gradient
+
+
+def _fit_fixed_effects(k: np.ndarray, X: np.ndarray, m: np.ndarray) -> np.ndarray:
+    """Estimate β without random effects, by Newton's method."""
+    beta = np.zeros(X.shape[1])
+    for _ in range(25):
+        mu = expit(X @ beta)
+        weight = np.maximum(m * mu * (1 - mu), 1e-10)
+        step = np.linalg.lstsq(X.T @ (weight[:, None] * X), X.T @ (k - m * mu))[0]
+        beta = beta + step
+        if np.abs(step).max() < 1e-6 or np.abs(X @ beta).max() > 2 * SUSPICIOUS:
+            break
+    return beta
 
 
 def find_separation(
     y: np.ndarray, X: np.ndarray, counts: np.ndarray | None = None
 ) -> np.ndarray | None:
-    """Find a direction of β along which the likelihood rises without end.
+    """Find a direction of β along which the likelihood increases without bound.
 
-    There is one where all trials with Xb > 0 are answered 1 and all with Xb < 0 are answered 0
-    (Albert & Anderson 1984, Biometrika 71, 1–10). It is looked for by linear programming (Konis
-    2007, Oxford thesis) where a regression ends with extreme log odds.
+    Such a direction b exists if all trials with Xb > 0 are answered 1 and all with Xb < 0 are
+    answered 0 (Albert & Anderson 1984, Biometrika 71, 1–10). It is searched for by linear
+    programming (Konis 2007, Oxford thesis) if a regression ends with extreme log odds.
 
     Parameters
     ----------
@@ -291,12 +291,10 @@ def find_separation(
     Returns
     -------
     ndarray or None
-        b, with coefficients between −1 and 1; None where estimates are finite.
+        b, with coefficients between −1 and 1; None if estimates are finite.
     """
     m = np.ones(len(y)) if counts is None else counts
-    no_parts = [RandomPart("", np.zeros(len(y), int))]
-    odds = LogisticProblem(y, X, no_parts, m).regress()[1]
-    if np.abs(odds).max() < SUSPICIOUS:
+    if np.abs(X @ _fit_fixed_effects(m * y, X, m)).max() < SUSPICIOUS:
         return None
     signed = np.unique(np.vstack([X[y > 0], -X[y < 1]]), axis=0)
     found = optimize.linprog(-signed.sum(axis=0), -signed, np.zeros(len(signed)), bounds=(-1, 1))

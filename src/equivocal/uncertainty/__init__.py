@@ -1,12 +1,12 @@
-"""Kinds of uncertainty side by side: posteriors over some or all layers, ensembles, MC dropout.
+"""Kinds of uncertainty compared: posteriors over some or all layers, ensembles, MC dropout.
 
-comprehenders  several networks in the place of one, what they believe together, and their files
-members        members sampled from a posterior, by deep ensembles and by MC dropout
+comprehenders  a set of networks that answer together, its mean beliefs, and its file
+members        sets sampled from a posterior, deep ensembles, MC dropout
 scores         distance from the exact beliefs of the world; detection of reversals
 comparison     every kind under every score
-answers        what a network answers under each kind, at every strength
+answers        the answers of a network under each kind, at every strength
 frontier       errors on reversals against errors on congruent sentences
-usefulness     errors along what was learned; strengths chosen without knowing the truth
+usefulness     errors as a function of the training corpus; strengths chosen without the truth
 """
 
 from equivocal.uncertainty.comprehenders import Comprehenders

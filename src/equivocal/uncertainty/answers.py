@@ -1,17 +1,17 @@
-"""What a network answers under each kind of uncertainty about its last layer, at every strength.
+"""The answers of a network under each kind of uncertainty about its last layer, at every strength.
 
     trained            θ^MLE alone
     paper's sampler    the dropout deterministic sampler, stopped after 1, 2, … steps
     posterior          converged (exact flow), the evidence weighted by b and a prior variance v
     MC dropout         a network trained with dropout, one for each rate
 
-Each answers the questions about roles (`scores`). Beside it stand the quantities from which a
-strength could be chosen without knowing the truth (`usefulness`): the cross-entropy of held-out
-answers about agent and patient, the same for held-out reversals alone, and the evidence bound
+Each answers the questions about roles (`scores`). Three further quantities allow a strength to be
+chosen without knowing the truth (`usefulness`): the cross-entropy of held-out answers about agent
+and patient, the cross-entropy of held-out reversals alone, and the evidence bound
 
     log p(t) ≥ E_q[log p(t | θ)] − KL(q ‖ prior),                                                (1)
 
-of the unweighed data (b = 1), summed over the units. Only Gaussians of full rank have one.
+of the unweighted data (b = 1), summed over the units, which only Gaussians of full rank have.
 
 A new kind is a function that returns `Answers`, a `yield` in `AnswerStore._answer_each` of
 `equivocal.experiments.frontier`, and a line of `LOOKS` in `equivocal.report.uncertainty_figures`.
@@ -51,10 +51,11 @@ __all__ = ["Answers", "Examination", "Setting"]
 
 HEADER = "equivocal"
 NUMBERS = ("seconds", "megabytes", "held_out", "held_out_rare", "bound")
+Tokens = tuple[tuple[str, ...], ...]  # of an utterance
 
 
 class Setting(NamedTuple):
-    """One strength of a kind: how it is called, its number and, of a posterior, v."""
+    """One strength of a kind of uncertainty: its label, its value and, for a posterior, v."""
 
     label: str
     value: float = np.nan  # step, b, rate or number of networks
@@ -63,25 +64,25 @@ class Setting(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Answers:
-    """What one network answers under one kind, for each of its settings."""
+    """The answers of one network under one kind, for each of its settings."""
 
     settings: tuple[Setting, ...]
     beliefs: Beliefs
-    seconds: Float[np.ndarray, " settings"]  # beyond the training of one network
-    megabytes: Float[np.ndarray, " settings"]  # likewise
+    seconds: Float[np.ndarray, " settings"]  # in addition to training one network
+    megabytes: Float[np.ndarray, " settings"]  # in addition to storing one network
     held_out: Float[np.ndarray, " settings"]  # cross-entropy, nats per question
-    held_out_rare: Float[np.ndarray, " settings"]  # of reversals
+    held_out_rare: Float[np.ndarray, " settings"]  # cross-entropy of reversals
     bound: Float[np.ndarray, " settings"]  # (1), nats
 
     def save(self, path: Path) -> None:
         """Write a safetensors file, which `load` reads back."""
         arrays = {name: getattr(self, name) for name in NUMBERS} | self.beliefs._asdict()
-        once = {name: np.ascontiguousarray(array, np.float64) for name, array in arrays.items()}
-        save_file(once, path, metadata={HEADER: json.dumps(self.settings)})
+        doubles = {name: np.ascontiguousarray(array, np.float64) for name, array in arrays.items()}
+        save_file(doubles, path, metadata={HEADER: json.dumps(self.settings)})
 
     @classmethod
     def load(cls, path: Path) -> "Answers":
-        """Read answers; a file that does not hold them is an `UnreadableError`."""
+        """Read answers, or raise `UnreadableError` if the file does not hold any."""
         settings: list[Setting] = []
 
         def check(about: dict[str, str], shapes: Shapes) -> None:
@@ -99,20 +100,20 @@ class Answers:
 
 
 class Examination(NamedTuple):
-    """One network, the rows it was taught, and everything it is asked."""
+    """One network, its training rows, and everything it is asked; outputs are the nouns alone."""
 
     network: Network
     asked: RoleQuestions
     psi: Float[np.ndarray, "questions D"]
-    layer: LayerRows  # rows of the posterior, for the nouns alone
-    held_out: LayerRows  # questions about agent and patient, likewise
-    rare: LayerRows | None  # those about reversals; None where none was held out
+    layer: LayerRows  # training rows, from which posteriors are sampled
+    held_out: LayerRows  # held-out questions about agent and patient
+    rare: LayerRows | None  # those about reversals; None if no reversal was held out
 
 
 def examine(
     network: Network, asked: RoleQuestions, taught: Corpus, held_out: Corpus, rare: Corpus | None
 ) -> Examination:
-    """Prepare everything that a network is asked under every kind."""
+    """Compute the features and rows that are the same for every kind of uncertainty."""
     units = list(asked.units)
     return Examination(
         network=network,
@@ -132,20 +133,29 @@ def _collect_role_rows(network: Network, corpus: Corpus) -> LayerRows:
 
 
 def find_rare_sentences(corpus: Corpus, items: Sequence[RoleReversal]) -> Corpus | None:
-    """Find the sentences of a corpus that begin as a reversal does; None where there is none."""
+    """Find the sentences of a corpus that begin with a reversal; None if there are none."""
+    rare = list(match_reversals(corpus, items))
+    return corpus.take(np.array(rare)) if rare else None
+
+
+def match_reversals(corpus: Corpus, items: Sequence[RoleReversal]) -> dict[int, set[Tokens]]:
+    """Return the rows of a corpus that begin with reversals, and which reversals these are."""
     reversals = {item.reversal.tokens for item in items}
     lengths = {len(tokens) for tokens in reversals}
-    there = np.flatnonzero(corpus.weight > 0)
-    heard = [corpus.world.parse(text).tokens for text in corpus.take(there).texts]
-    rare = [any(tokens[:length] in reversals for length in lengths) for tokens in heard]
-    return corpus.take(there[rare]) if any(rare) else None
+    heard = np.flatnonzero(corpus.weight > 0)
+    found = {}
+    for row, text in zip(heard.tolist(), corpus.take(heard).texts, strict=True):
+        tokens = corpus.world.parse(text).tokens
+        if matched := reversals & {tokens[:length] for length in lengths}:
+            found[row] = matched
+    return found
 
 
 Pool = Callable[[np.ndarray, np.ndarray], Beliefs]  # features and units of each question
 
 
 class _Strength(NamedTuple):
-    """One strength of a kind: how it answers, what it costs, and (1) where there is one."""
+    """One strength of a kind: its pooled beliefs, its costs, and (1) if it has a bound."""
 
     setting: Setting
     pool: Pool
@@ -155,12 +165,12 @@ class _Strength(NamedTuple):
 
 
 def _answer(examined: Examination, strengths: Sequence[_Strength]) -> Answers:
-    """Ask everything of each strength."""
+    """Return the answers and scores of a network at each strength."""
     settings, pools, seconds, megabytes, bound = zip(*strengths, strict=True)
-    found = [pool(examined.psi, examined.asked.nouns) for pool in pools]
+    beliefs = [pool(examined.psi, examined.asked.nouns) for pool in pools]
     return Answers(
         settings=settings,
-        beliefs=Beliefs(*(np.stack(part) for part in zip(*found, strict=True))),
+        beliefs=Beliefs(*(np.stack(part) for part in zip(*beliefs, strict=True))),
         seconds=np.array(seconds, float),
         megabytes=np.array(megabytes, float),
         held_out=np.array([_score_rows(pool, examined.held_out) for pool in pools]),
@@ -186,7 +196,7 @@ def answer_trained(examined: Examination) -> Answers:
 
 
 def answer_dropout(examined: Examination, rate: float, seed: int, seconds: float) -> Answers:
-    """Answer with dropout masks; the network should have been trained with the same rate."""
+    """Answer with dropout masks; the network should have been trained with that rate."""
     members = make_mc_dropout(examined.network, rate, seed=seed, seconds=seconds)
     query = members.models.query
     layers = np.concatenate([query.output_weight, query.output_bias[:, None]], axis=1)
@@ -202,7 +212,7 @@ def answer_sampler(
     seed: int,
     every_step: bool = True,
 ) -> Answers:
-    """Answer after every step of the paper's sampler, or after its last alone."""
+    """Answer after every step of the paper's sampler, or only after the last."""
     K, J, D = len(examined.asked.units), sampler.num_particles, examined.psi.shape[1]
     steps = np.zeros((sampler.num_steps or 1, K, J, D), np.float32)
     reached = 0
@@ -212,7 +222,7 @@ def answer_sampler(
         if snapshot.step:  # 0 is the prior
             reached = max(reached, snapshot.step)
             own = slice(snapshot.outputs.start, snapshot.outputs.stop)
-            steps[snapshot.step - 1 :, own] = snapshot.particles  # those that stopped stay
+            steps[snapshot.step - 1 :, own] = snapshot.particles  # outputs that stopped keep theirs
 
     began = perf_counter()
     infer_posterior(examined.layer, sampler, prior_variance, seed, observe, diagnose=False)
@@ -233,17 +243,18 @@ def answer_posteriors(
     Parameters
     ----------
     examined : Examination
-        The network and what it is asked.
+        The network and the questions.
     strengths : sequence of (evidence, prior variance)
-        The evidence b may be "sentence".
+        The weight b of the evidence, a number or "sentence", and the prior variance v.
     tolerance : float
-        Residual, in posterior standard deviations, that counts as converged.
+        Residual below which a posterior has converged, in posterior standard deviations.
     """
     layer, every = examined.layer, []
-    how: dict[str, Any] = {"method": "exact-flow", "tolerance": tolerance}
     for evidence, variance in strengths:
         began = perf_counter()
-        sampler = SamplerSettings(**how, num_particles=2, evidence=evidence)  # none is used
+        sampler = SamplerSettings(  # two particles, since only mean and covariance are used
+            method="exact-flow", num_particles=2, tolerance=tolerance, evidence=evidence
+        )
         posterior = infer_posterior(layer, sampler, variance, seed=0, diagnose=False)
         seconds, b = perf_counter() - began, layer.weigh_evidence(sampler.evidence)
         label = f"b = {format_share(b)}, v = {variance:g}"
@@ -256,7 +267,7 @@ def answer_posteriors(
 
 
 def format_share(b: float) -> str:
-    """Format a share as a fraction of one.
+    """Format a number below one as a fraction 1/n.
 
     >>> format_share(1.0), format_share(0.01), format_share(1 / 34.9), format_share(2.5)
     ('1', '1/100', '1/35', '2.5')
@@ -265,7 +276,7 @@ def format_share(b: float) -> str:
 
 
 def compute_bound(layer: LayerRows, posterior: Posterior, prior_variance: float) -> float:
-    """Compute (1) for a Gaussian posterior, all units together, with every answer counted once."""
+    """Compute (1) for a Gaussian posterior, summed over units, with every answer counted once."""
     mean, sd = (part.astype(np.float64) for part in posterior.logits(layer.features))
     with jax.enable_x64(True):
         excess = np.asarray(compute_moments(jnp.asarray(mean), jnp.asarray(sd**2)).excess)

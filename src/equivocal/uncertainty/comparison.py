@@ -1,9 +1,9 @@
 """Every kind of uncertainty under every score, with intervals over networks.
 
-A posterior or a set of masks belongs to one network, so its scores have an interval over networks
-(t on their mean). A deep ensemble is all networks at once: its scores are those of all, and the
-interval is the jackknife's, from leaving out each network in turn. Intervals are cut off where a
-score ends: none is below zero, and only NLL, Brier and divergences can be above one.
+A posterior or a set of dropout masks belongs to one network, so its scores have a t interval of
+their mean over networks. A deep ensemble consists of all networks, and its interval is the
+jackknife's, from leaving out each network in turn. Intervals are clipped to the range of a score:
+none is below zero, and only NLL, Brier and divergences can be above one.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -36,16 +36,15 @@ SCORES = (
     *("nll", "nll_excess", "brier", "calibration_error", "distance", "epistemic_share"),
     *("auroc", "auroc_entropy", "auroc_study"),
 )
-UNBOUNDED = ("nll", "nll_excess", "brier", "kl_reversal", "kl_congruent")  # above
-# kinds in words, where their short names do not say it
-NAMES = {
+UNBOUNDED = ("nll", "nll_excess", "brier", "kl_reversal", "kl_congruent")  # scores without maximum
+NAMES = {  # of kinds, in sentences
     "trained": "the trained network",
     "last": "a posterior over the last layer",
     "query": "a posterior over the query network",
     "all": "a posterior over all weights",
 }
 COSTS = ("seconds", "passes", "megabytes")
-FindMembers = Callable[[str, int], Comprehenders]  # by kind and network
+FindMembers = Callable[[str, int], Comprehenders]  # takes a kind and the number of a network
 
 
 def score_kinds(
@@ -60,12 +59,12 @@ def score_kinds(
     Parameters
     ----------
     world : World
-        Where the networks learned; small enough to be enumerated.
+        The world of the networks, small enough to be enumerated.
     networks : int
-        How many there are.
+        Number of networks.
     find_members : callable
-        Returns the `Comprehenders` of a kind and the number of a network; of all networks for a
-        deep ensemble, whatever the number.
+        Takes a kind and the number of a network, and returns its `Comprehenders`; for a deep
+        ensemble, those of all networks, whatever the number.
     advance : callable
         Called with the number of steps done, the total and the kind.
     kinds : sequence of str
@@ -74,8 +73,8 @@ def score_kinds(
     Returns
     -------
     scores, roles : DataFrame
-        A row for each kind and network; the same for each role. A deep ensemble has rows for all
-        networks ("all") and for all but one ("all but 3").
+        A row for each kind and network, and one for each kind, network and role. A deep ensemble
+        has rows for all networks ("all") and for all but one ("all but 3").
     """
     truth, pairs, study = enumerate_truth(world), find_reversals(world), find_study_pairs(world)
     rows: list[dict[str, Any]] = []
@@ -103,21 +102,21 @@ def score_kinds(
 def _find_each(
     kind: str, networks: int, find_members: FindMembers
 ) -> Iterator[tuple[str, Comprehenders]]:
-    """Yield the members of each network; of a deep ensemble all, and all but each."""
+    """Yield the members of each network; for a deep ensemble all, and all but each in turn."""
     if kind != "deep ensemble":
         for index in range(networks):
             yield str(index), find_members(kind, index)
         return
     everyone = find_members(kind, 0)
     yield "all", everyone
-    if networks > 2:  # one alone has no epistemic uncertainty
+    if networks > 2:  # a single network would have no epistemic uncertainty
         for left_out in range(networks):
             rest = [index for index in range(networks) if index != left_out]
             yield f"all but {left_out}", everyone.select(rest)
 
 
 def _score_detection(members: Comprehenders, pairs: Pairs, study: Pairs | None) -> dict[str, float]:
-    """Score the detection of reversals; a single network has only its entropy for that."""
+    """Score the detection of reversals by epistemic uncertainty; by entropy for one network."""
     by = "epistemic" if len(members) > 1 else "entropy"
     found = sum_uncertainty(members, pairs)
     of_study = np.nan if study is None else compute_auroc(sum_uncertainty(members, study)[by])
@@ -169,34 +168,35 @@ def summarise_scores(table: pd.DataFrame) -> pd.DataFrame:
 def summarise_networks(
     own: pd.DataFrame, scores: Sequence[str], costs: Sequence[str]
 ) -> dict[str, float]:
-    """Return scores with their intervals, cut off where no score can be, and typical costs."""
+    """Return scores with their intervals, clipped to the range of a score, and median costs."""
     whole = (own["network"] == "all").to_numpy()
     row: dict[str, float] = {}
     for name in scores:
         values = own[name].to_numpy(float)
         if whole.any():
-            ends = _compute_jackknife(float(values[whole][0]), values[~whole])
+            value = float(values[whole][0])
+            half = _compute_jackknife(values[~whole])
+            ends = value - half, value + half
         else:
             test = compare_with_zero(values)
-            ends = test.mean, test.ci_low, test.ci_high
-        low, high = np.clip(ends[1:], 0, np.inf if name in UNBOUNDED else 1)
-        row |= {name: ends[0], f"{name}_low": float(low), f"{name}_high": float(high)}
+            value, ends = test.mean, (test.ci_low, test.ci_high)
+        low, high = np.clip(ends, 0, np.inf if name in UNBOUNDED else 1)
+        row |= {name: value, f"{name}_low": float(low), f"{name}_high": float(high)}
     everyone = own[whole] if whole.any() else own
-    # the median, since the first network pays for what is compiled
+    # the median, since the first network includes the time of compilation
     return row | {name: float(everyone[name].median()) for name in costs}
 
 
-def _compute_jackknife(value: float, without: np.ndarray) -> tuple[float, float, float]:
-    """Return a value with its interval, from its values without each network in turn."""
+def _compute_jackknife(without: np.ndarray) -> float:
+    """Return half the width of a jackknife interval, from values without each network in turn."""
     n = len(without)
     if n < 2 or not without.std() > 0:
-        return value, np.nan, np.nan
-    half = float(stats.t.ppf(0.975, n - 1) * np.sqrt((n - 1) * without.var()))
-    return value, value - half, value + half
+        return np.nan
+    return float(stats.t.ppf(0.975, n - 1) * np.sqrt((n - 1) * without.var()))
 
 
 def describe_convergence(scores: pd.DataFrame) -> list[str]:
-    """Say of each kind of posterior how many converged, and the verdict on the first."""
+    """Say for each kind of posterior how many converged, and quote the message of the first."""
     sampled = scores.dropna(subset="converged").groupby("kind", sort=False)
     return [
         f"{kind}: {int(own['converged'].eq(True).sum())} of {len(own)} converged; the first: "
@@ -208,17 +208,17 @@ def describe_convergence(scores: pd.DataFrame) -> list[str]:
 def summarise_in_words(scores: pd.DataFrame, summary: pd.DataFrame, training: float) -> str:
     """Say which kind of uncertainty is closest to the truth, and at what cost.
 
-    The next kind is *clearly* worse where the 95 % interval of its difference from the best,
-    network by network, lies above zero: networks differ from each other more than kinds do. A deep
-    ensemble has no networks to be paired with; there the two intervals must not overlap, which
-    asks for more. Posteriors that had not converged are marked.
+    The second-best kind is *clearly* worse if the 95 % interval of its paired difference from the
+    best, network by network, lies above zero; pairs are used because networks differ more than
+    kinds do. A deep ensemble cannot be paired with single networks; there the two intervals must
+    not overlap, which is a stricter criterion. Posteriors that had not converged are marked.
 
     Parameters
     ----------
     scores, summary : DataFrame
-        As `score_kinds` and `summarise_scores` return them.
+        The tables of `score_kinds` and `summarise_scores`.
     training : float
-        Seconds that one network took to train.
+        Training time of one network, in seconds.
     """
     ranked = summary.sort_values("nll_excess", ignore_index=True)
     best, second = ranked.iloc[0], ranked.iloc[1]
@@ -236,9 +236,9 @@ def summarise_in_words(scores: pd.DataFrame, summary: pd.DataFrame, training: fl
 
 
 def _name_kind(scores: pd.DataFrame, kind: pd.Series) -> str:
-    """Name a kind of a summary, and say for how many networks it had not converged."""
+    """Return the name of a kind, and for how many networks it had not converged."""
     own = scores.loc[scores["kind"] == kind["kind"], "converged"]
-    missed = int(own.eq(False).sum())  # None, where nothing was sampled, does not count
+    missed = int(own.eq(False).sum())  # None, for kinds that are not sampled, does not count
     name = _name_layers(kind)
     return f"{name}, not converged for {missed} of {len(own)} networks" if missed else name
 
@@ -246,7 +246,7 @@ def _name_kind(scores: pd.DataFrame, kind: pd.Series) -> str:
 def _describe_detection(summary: pd.DataFrame) -> str:
     """Say which kind detects reversals best, from entropy and from epistemic uncertainty.
 
-    The two are different quantities, so kinds are compared within each, and the better comes first.
+    The two are different quantities, so kinds are compared within each; the better comes first.
     """
     several = summary[summary["members"] > 1]
     best = [("entropy", "auroc_entropy", summary.sort_values("auroc_entropy").iloc[-1])]
@@ -261,19 +261,19 @@ def _describe_detection(summary: pd.DataFrame) -> str:
 
 
 def _name_layers(kind: pd.Series) -> str:
-    """Name a kind of a summary; posteriors by what they are over."""
+    """Return the name of a kind; posteriors are named by the layers that they are over."""
     return NAMES.get(kind["kind"], str(kind["kind"]))
 
 
 def describe_score(kind: pd.Series, name: str) -> str:
-    """Return a score of a row of a summary as text, with its 95 % interval where it has one.
+    """Format a score of one row of a summary.
 
     Parameters
     ----------
     kind : Series
         A row of a summary.
     name : str
-        The score, a column of it.
+        The score, a column of the summary.
 
     Returns
     -------
@@ -285,7 +285,7 @@ def describe_score(kind: pd.Series, name: str) -> str:
 
 
 def _is_clearly_worse(scores: pd.DataFrame, worse: pd.Series, better: pd.Series) -> bool:
-    """Compare two rows of a summary by NLL; what has no interval is not clear."""
+    """Return whether a kind has a clearly higher NLL; never without an interval."""
     if "deep ensemble" in (worse["kind"], better["kind"]):
         return bool(worse["nll_excess_low"] > better["nll_excess_high"])
     by_network = scores.pivot(index="network", columns="kind", values="nll_excess")

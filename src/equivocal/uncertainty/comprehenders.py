@@ -1,18 +1,18 @@
-"""`Comprehenders`: several networks in the place of one, whatever made them differ.
+"""`Comprehenders`: a set of networks that answer together, whatever made them differ.
 
-A posterior over weights, an ensemble of trained networks and dropout that stays on all come to the
-same: M networks with the same layers. They are one `SentenceGestalt` whose arrays have an axis of
-members in front. What they believe together is the mean of their beliefs, and its entropy is the
-sum of aleatoric uncertainty (about the event) and epistemic uncertainty (about the weights),
+A posterior over weights, an ensemble of trained networks and MC dropout all amount to M networks
+with the same layers. They are stored as one `SentenceGestalt` whose arrays have a first axis of
+members. Their common belief is the mean of their beliefs, and its entropy is the sum of aleatoric
+uncertainty (about the event) and epistemic uncertainty (about the weights),
 
     p̄ = E[y],     H(p̄) = E[H(y)] + I,
 
 where I is the information that an answer would give about which member is right
 (Depeweg et al. 2018).
 
-Their arrays are stored as safetensors, with what they cost; an array that all members share is
-written once. A file may be untrusted: world, names and shapes are checked before memory is taken
-for it, and a file that is refused is an `UnreadableError`.
+Their arrays and costs are saved in a safetensors file; an array that all members share is written
+once. Files are untrusted: world, names and shapes are checked before memory is allocated, and a
+file that is refused raises `UnreadableError`.
 """
 
 import json
@@ -37,15 +37,12 @@ from equivocal.world import Utterance, World, name_role_unit
 __all__ = ["Comprehenders", "load_members", "save_members"]
 
 HEADER = "equivocal"  # the entry of a file's metadata that holds everything but arrays
-FACTS = ("seconds", "passes", "message", "converged")  # what the header holds beside the members
+FACTS = ("seconds", "passes", "message", "converged")  # fields of `Comprehenders` in the header
 MOST_MEMBERS = 1_000_000
 
 
 class PooledBeliefs(NamedTuple):
-    """What all members together believe of each question and unit.
-
-    Logarithms keep beliefs that are too small for p̄ itself.
-    """
+    """The mean belief of all members in each question and unit; logarithms do not underflow."""
 
     log_yes: Float[np.ndarray, "pairs units"]  # log p̄
     log_no: Float[np.ndarray, "pairs units"]  # log (1 − p̄)
@@ -64,13 +61,13 @@ class PooledBeliefs(NamedTuple):
 
     @property
     def epistemic(self) -> Float[np.ndarray, "pairs units"]:
-        """The epistemic uncertainty I; round-off below zero counts as zero."""
+        """The epistemic uncertainty I; values below zero, due to round-off, count as zero."""
         return np.asarray(np.maximum(self.entropy - self.aleatoric, 0))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Comprehenders:
-    """M networks of one world, and what they cost beyond a single one.
+    """M networks of one world, and their costs in addition to those of a single network.
 
     Attributes
     ----------
@@ -79,17 +76,17 @@ class Comprehenders:
     models : SentenceGestalt
         The members, as one network whose arrays all have a first axis of length M.
     world : World
-        What they learned.
+        The world in which they were trained.
     seconds : float
-        Seconds that making them took, beyond the training of one network.
+        Time to make them, in addition to the training of one network.
     passes : int
-        How many passes of a network over the training corpus that took; 0 where not counted.
+        Number of passes of a network over the training corpus; 0 if not counted.
     message : str
-        How far to trust them.
+        A remark on their quality, such as the diagnosis of a sampler.
     converged : bool or None
-        Whether sampling converged; None where nothing was sampled.
+        Whether sampling converged; None if nothing was sampled.
     bytes_each : int or None
-        What is needed to store a member, if that is less than its arrays.
+        Bytes needed to store a member, if fewer than its arrays have.
     """
 
     kind: str
@@ -116,17 +113,17 @@ class Comprehenders:
         return sum(leaf.nbytes - leaf[0].nbytes for leaf in leaves if leaf.strides[0])
 
     def select(self, members: Sequence[int]) -> "Comprehenders":
-        """Return comprehenders with some of the members.
+        """Return a subset of the members.
 
         Parameters
         ----------
         members : sequence of int
-            Their numbers, from 0.
+            Numbers of the members, from 0.
 
         Returns
         -------
         Comprehenders
-            Costs and messages are those of all members.
+            With the costs and the message of all members.
         """
         chosen = jax.tree.map(lambda leaf: np.asarray(leaf)[list(members)], self.models)
         return replace(self, models=chosen)
@@ -134,7 +131,7 @@ class Comprehenders:
     def compute_beliefs(
         self, texts: Sequence[str | Utterance]
     ) -> Float[np.ndarray, "M texts roles units"]:
-        """Compute what each member believes about every role after the last word of each text.
+        """Compute the beliefs of each member about every role after the last word of each text.
 
         Parameters
         ----------
@@ -171,7 +168,7 @@ class Comprehenders:
 def replace_last_layers(
     model: SentenceGestalt, particles: Float[np.ndarray, "units M D"]
 ) -> SentenceGestalt:
-    """Return members that differ in their last layer (ψ, 1) → units alone."""
+    """Return members that differ only in their last layer (ψ, 1) → units."""
     theta = np.asarray(particles, np.float32).transpose(1, 2, 0)  # M D units
     members: SentenceGestalt = eqx.tree_at(
         lambda each: (each.query.output_weight, each.query.output_bias),
@@ -182,7 +179,7 @@ def replace_last_layers(
 
 
 def share_weights(model: SentenceGestalt, members: int) -> SentenceGestalt:
-    """Return members that all have the same arrays, held in memory once."""
+    """Return members that all share the arrays of one network, held in memory once."""
     shared: SentenceGestalt = jax.tree.map(
         lambda leaf: np.broadcast_to(np.asarray(leaf), (members, *leaf.shape)), model
     )
@@ -191,7 +188,7 @@ def share_weights(model: SentenceGestalt, members: int) -> SentenceGestalt:
 
 @jax.jit
 def _compute_beliefs(models: SentenceGestalt, questions: Questions) -> Array:
-    """Compute beliefs member after member, so that hidden layers of one are held at a time."""
+    """Compute beliefs member by member, so that only one member's hidden layers are in memory."""
     beliefs: Array = jax.lax.map(
         lambda model: jax.nn.sigmoid(model.query.logits(compute_features(model, questions))), models
     )
@@ -200,7 +197,7 @@ def _compute_beliefs(models: SentenceGestalt, questions: Questions) -> Array:
 
 @jax.jit
 def _pool_beliefs(models: SentenceGestalt, questions: Questions) -> tuple[Array, Array, Array]:
-    """Add up members one after the other, so that only their sums are held."""
+    """Sum over members one by one, so that only the sums are in memory."""
 
     def add(
         total: tuple[Array, Array, Array], model: SentenceGestalt
@@ -215,15 +212,15 @@ def _pool_beliefs(models: SentenceGestalt, questions: Questions) -> tuple[Array,
     shape = (len(questions.node), models.query.output_bias.shape[1])
     nothing = jnp.full(shape, -jnp.inf)
     (log_yes, log_no, own), _ = jax.lax.scan(add, (nothing, nothing, jnp.zeros(shape)), models)
-    # M equal beliefs add up to a little more than themselves; none is above one
+    # by round-off the mean of M equal beliefs may exceed one
     mean_yes, mean_no = (jnp.minimum(part - jnp.log(M), 0) for part in (log_yes, log_no))
     return mean_yes, mean_no, own / M
 
 
 def build_role_questions(world: World, heard: Sequence[Utterance]) -> Questions:
-    """Build the questions that ask for every role after the last word of each utterance.
+    """Build the questions about every role after the last word of each utterance.
 
-    The utterances need not be possible in the world, so each is a branch of its own.
+    The utterances need not be possible in the world, so they share no prefixes.
     """
     S, roles = len(heard), len(world.roles)
     lengths = np.array([len(utterance) for utterance in heard])
@@ -245,7 +242,7 @@ def build_role_questions(world: World, heard: Sequence[Utterance]) -> Questions:
 
 
 def save_members(members: Comprehenders, path: Path) -> None:
-    """Write comprehenders to a file; `load_members` reads them back."""
+    """Write comprehenders to a file that `load_members` reads."""
     arrays = {name: np.asarray(array) for name, array in name_arrays(members.models).items()}
     once = {
         name: np.ascontiguousarray(array if array.strides[0] else array[:1], np.float32)
@@ -262,16 +259,16 @@ def load_members(path: Path, network: Network, kind: str) -> Comprehenders:
     Parameters
     ----------
     path : Path
-        As written by `save_members`.
+        A file written by `save_members`.
     network : Network
-        One of the same world and sizes.
+        A network of the same world and sizes.
     kind : str
         What made the members differ.
 
     Raises
     ------
     UnreadableError
-        Where the file is damaged, or is of another world or of networks of another size.
+        Where the file is damaged, belongs to another world, or holds networks of another size.
     """
     single, about = name_arrays(network.model), {}
 
@@ -282,10 +279,10 @@ def load_members(path: Path, network: Network, kind: str) -> Comprehenders:
             shape not in [(size, *single[name].shape) for size in sizes]
             for name, shape in shapes.items()
         ):
-            raise ValueError("it is of networks of another size")
+            raise ValueError("it holds networks of another size")
 
     with refuse_mistakes(path):
-        # numbers are checked before they are repeated: a small file may claim a million members
+        # values are checked before they are broadcast: a small file may claim a million members
         _, arrays = read_tensors(path, check, finite=True)
     leaves = [
         np.broadcast_to(arrays[name], (about["members"], *leaf.shape))
@@ -300,10 +297,10 @@ def load_members(path: Path, network: Network, kind: str) -> Comprehenders:
 
 
 def _read_header(metadata: dict[str, str], network: Network) -> dict[str, Any]:
-    """Return what is said beside the arrays, once each entry is of the right kind."""
+    """Return the header of a file, after checking the world and the type of each entry."""
     about = parse_json(metadata.get(HEADER, "{}"))
     if not isinstance(about, dict) or about.get("fingerprint") != network.world.fingerprint:
-        raise ValueError("it is of another world or version")
+        raise ValueError("it belongs to another world or version")
     if not 1 <= int(about["members"]) <= MOST_MEMBERS:
         raise ValueError(f"it holds {about['members']} members")
     if not isinstance(about["converged"], bool | None):

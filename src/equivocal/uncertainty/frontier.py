@@ -1,13 +1,13 @@
 """The frontier of uncertainty: error on reversals against error on congruent sentences.
 
 More uncertainty brings beliefs about rare reversals closer to the truth, and moves beliefs about
-ordinary sentences away from it. Each kind of uncertainty has a curve along its strength; the points
-that no other beats on both counts are the Pareto frontier. Errors are divergences from the exact
-beliefs (`scores`); costs are in addition to the training of one network.
+ordinary sentences away from it. As its strength varies, each kind of uncertainty traces a curve;
+the points that no other beats on both counts are the Pareto frontier. Errors are divergences from
+the exact beliefs (`scores`); costs are in addition to the training of one network.
 
-A posterior belongs to one network, and intervals are over networks (t on their mean). Ensembles
-pool networks: one of M is averaged over the cyclic windows of M of the N networks, and its interval
-is the jackknife's, from the same with each network left out in turn.
+A posterior belongs to one network, and its intervals are t intervals over networks. Ensembles pool
+networks: the error of an ensemble of M is averaged over the cyclic windows of M of the N networks,
+and its interval is the jackknife's, with each network left out in turn.
 """
 
 from collections.abc import Mapping, Sequence
@@ -49,20 +49,20 @@ def tabulate_frontier(
     Parameters
     ----------
     asked : RoleQuestions
-        What was asked.
+        The questions.
     answers : mapping of str to sequence of Answers
-        By kind; an entry for each network.
+        The answers of each network, by kind.
     sizes : sequence of int
         Sizes of deep ensembles; those larger than the number of networks are left out.
     one : (float, float)
-        Seconds to train one network, and its megabytes.
+        Training time of one network in seconds, and its size in megabytes.
 
     Returns
     -------
     DataFrame
-        Columns kind, setting, network, kl_reversal, kl_congruent, the number behind the setting
-        (`value`) and, of posteriors, the prior variance; held-out scores and costs; and the errors
-        at earlier words. Ensembles have rows for all networks ("all") and all but one.
+        Columns kind, setting, network, kl_reversal, kl_congruent, the strength as a number
+        (`value`) and, for posteriors, the prior variance; held-out scores and costs; and the
+        errors at earlier words. Ensembles have rows for all networks ("all") and all but one.
     """
     rows = [_tabulate_each(asked, kind, own) for kind, own in answers.items()]
     count = len(answers[TRAINED])
@@ -83,20 +83,21 @@ def tabulate_frontier(
 def tabulate_example(
     asked: RoleQuestions, answers: Mapping[str, Sequence[Answers]], item: int
 ) -> pd.DataFrame:
-    """Tabulate how strongly each network believes that the patient of an item acts.
+    """Tabulate how strongly each network believes that the patient of an item is the agent.
 
     Parameters
     ----------
     asked, answers
         As in `tabulate_frontier`.
     item : int
-        Which of the items: its congruent sentence and its reversal, at the last word.
+        Number of the item, whose congruent sentence and reversal are asked about at the last word.
 
     Returns
     -------
     DataFrame
-        Columns condition, kind, setting, network, belief, truth; of each kind the last step or all
-        the evidence, and for a deep ensemble the mean of all networks ("all").
+        Columns condition, kind, setting, network, belief, truth. The sampler is taken after its
+        last step, the posterior with its first setting; a deep ensemble has the mean belief of all
+        networks ("all").
     """
     rows: list[dict[str, Any]] = []
     for number, condition in enumerate(CONDITIONS):
@@ -109,9 +110,7 @@ def tabulate_example(
                 belief = float(np.exp(own.beliefs.log_yes[chosen, agent, 1]))
                 about = {"kind": kind, "setting": own.settings[chosen].label}
                 rows.append(head | about | {"network": str(network), "belief": belief})
-        every = [
-            row["belief"] for row in rows if (row["condition"], row["kind"]) == (condition, TRAINED)
-        ]
+        every = [np.exp(own.beliefs.log_yes[0, agent, 1]) for own in answers[TRAINED]]
         about = {"kind": ENSEMBLE, "setting": f"{len(every)} networks", "network": "all"}
         rows.append(head | about | {"belief": float(np.mean(every))})
     return pd.DataFrame(rows)
@@ -123,20 +122,21 @@ def summarise_example(table: pd.DataFrame) -> pd.DataFrame:
     Parameters
     ----------
     table : DataFrame
-        As `tabulate_example` returns it.
+        The table of `tabulate_example`.
 
     Returns
     -------
     DataFrame
-        By condition and kind: the `mean`, and the middle 90 % (`low`, `high`) of the `networks`.
+        By condition and kind: the number of `networks`, the `mean` of their beliefs, and the range
+        of their middle 90 % (`low`, `high`).
     """
     beliefs = table.groupby(["condition", "kind"], sort=False)["belief"]
     ends = {"low": beliefs.quantile(0.05), "high": beliefs.quantile(0.95)}
     return pd.DataFrame({"networks": beliefs.size(), "mean": beliefs.mean(), **ends})
 
 
-def _describe(asked: RoleQuestions, beliefs: Beliefs) -> pd.DataFrame:
-    """Return the errors of each setting, at the last word and at those before."""
+def _compute_errors(asked: RoleQuestions, beliefs: Beliefs) -> pd.DataFrame:
+    """Return the errors of each setting, at the last word and at the words before it."""
     found = compute_divergence(beliefs, asked.truth)
     columns = {}
     for place in range(asked.place.max() + 1):
@@ -151,8 +151,8 @@ def _tabulate_each(asked: RoleQuestions, kind: str, answers: Sequence[Answers]) 
     parts = []
     for network, own in enumerate(answers):
         numbers = {name: getattr(own, name) for name in (*SIGNALS, *COSTS)}
-        rows = _describe(asked, own.beliefs).assign(kind=kind, network=str(network), **numbers)
-        parts.append(rows.assign(**_list_settings(own.settings)))
+        rows = _compute_errors(asked, own.beliefs).assign(kind=kind, network=str(network))
+        parts.append(rows.assign(**numbers, **_list_settings(own.settings)))
     return pd.concat(parts)
 
 
@@ -164,7 +164,7 @@ def _tabulate_pooled(
     one: tuple[float, float],
     settings: Sequence[Setting],
 ) -> pd.DataFrame:
-    """Return rows of ensembles of so many networks, of all and of all but one."""
+    """Return the rows of ensembles of `size` networks, from all networks and from all but one."""
     every = list(range(len(answers)))
     left = {"all": every} | {
         f"all but {out}": [index for index in every if index != out]
@@ -176,7 +176,7 @@ def _tabulate_pooled(
     def describe(members: frozenset[int]) -> pd.DataFrame:
         chosen = [answers[index].beliefs for index in members]
         pooled = pool_networks([Beliefs(*(part[:settle] for part in own)) for own in chosen])
-        return _describe(asked, pooled)
+        return _compute_errors(asked, pooled)
 
     costs = {}
     for name, trained in zip(COSTS, one, strict=True):
@@ -186,7 +186,7 @@ def _tabulate_pooled(
     for name, rest in left.items():
         windows = {frozenset(window) for window in list_windows(rest, size)}
         errors = [describe(window) for window in windows]
-        # the last axis, since NumPy adds up single numbers in another order than arrays
+        # along the last axis, since NumPy's order of summation depends on the axis
         means = np.stack([each.to_numpy() for each in errors], axis=-1).mean(axis=-1)
         rows = pd.DataFrame(means, columns=errors[0].columns).assign(kind=kind, network=name)
         parts.append(rows.assign(**costs, **_list_settings(settings[:settle])))
@@ -194,13 +194,13 @@ def _tabulate_pooled(
 
 
 def _list_settings(settings: Sequence[Setting]) -> dict[str, tuple[Any, ...]]:
-    """Return the columns that say what is compared."""
+    """Return the columns that describe the settings."""
     columns = ("setting", "value", "prior_variance")
     return dict(zip(columns, zip(*settings, strict=True), strict=True))
 
 
 def list_windows(members: Sequence[int], size: int) -> list[tuple[int, ...]]:
-    """List the runs of neighbours in a circle, as many as there are members.
+    """List the windows of `size` neighbours on a circle, one for each member.
 
     >>> list_windows([0, 1, 2], 2)
     [(0, 1), (1, 2), (2, 0)]
@@ -210,17 +210,17 @@ def list_windows(members: Sequence[int], size: int) -> list[tuple[int, ...]]:
 
 
 def summarise_frontier(table: pd.DataFrame) -> pd.DataFrame:
-    """Summarise networks: errors with intervals, costs, and who is on the Pareto frontier.
+    """Summarise networks: errors with intervals, costs, and membership of the Pareto frontier.
 
     Parameters
     ----------
     table : DataFrame
-        As `tabulate_frontier` returns it.
+        The table of `tabulate_frontier`.
 
     Returns
     -------
     DataFrame
-        A row for each kind and setting, in the order of the table; `on_frontier` says that no
+        A row for each kind and setting, in the order of the table; `on_frontier` is true if no
         other is nearer to the truth on both kinds of sentences, `less_than_trained` is the paired
         difference on reversals from the trained network with its interval.
     """
@@ -245,7 +245,7 @@ def summarise_words(table: pd.DataFrame) -> pd.DataFrame:
     Parameters
     ----------
     table : DataFrame
-        As `tabulate_frontier` returns it.
+        The table of `tabulate_frontier`.
 
     Returns
     -------
@@ -265,7 +265,7 @@ def summarise_words(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def find_pareto(errors: np.ndarray) -> np.ndarray:
-    """Return for each row whether no other is at least as good in all columns and better in one.
+    """Return for each row whether no other is as small in all columns and smaller in one.
 
     >>> find_pareto(np.array([[1.0, 3.0], [2.0, 2.0], [3.0, 3.0]])).tolist()
     [True, True, False]
@@ -293,5 +293,6 @@ def describe_frontier(summary: pd.DataFrame) -> str:
 
 
 def _describe_errors(row: pd.Series) -> str:
+    """Return the kind and setting of a row of a summary, with its errors."""
     errors = f"{row['kl_reversal']:.3f} nats away (congruent: {row['kl_congruent']:.4f})"
     return f"{row['kind']} ({row['setting']}), {errors}"

@@ -1,25 +1,25 @@
-"""Members of each kind: from posteriors over some or all layers, other seeds, or dropout.
+"""Sets of networks from posteriors over some or all layers, deep ensembles and MC dropout.
 
 Posteriors are over the last layer, the query network, or the whole network:
 
     "last"    C, b₄                     the paper's: K logistic regressions on fixed features
-    "query"   A, B, b₃, C, b₄           what answers a question; listening stays as trained
+    "query"   A, B, b₃, C, b₄           the query network; the update network stays as trained
     "all"     and W, V, b₁, U, b₂       the whole network
 
-(letters of `gestalt.network`). The first goes through `infer_posterior`; the others through
-`infer_network_posterior`, with the last layer as a part that is read by single outputs and each
-hidden layer cut into `cuts` parts, unit by unit, so that the weights into one unit stay together.
-The prior is centred on the trained weights, with one variance for all of them.
+(letters of `gestalt.network`). The first is sampled by `infer_posterior`, the others by
+`infer_network_posterior`. There the last layer is a part whose weights affect single outputs, and
+each hidden layer is cut into `cuts` parts by groups of units, so that the weights into one unit
+stay together. The prior is centred on the trained weights, with one variance for all of them.
 
-Deep ensemble (Lakshminarayanan, Pritzel & Blundell 2017, NeurIPS): networks that differ in where
-their training began. MC dropout (Gal & Ghahramani 2016, ICML): a network trained with dropout, with
-a mask of hidden units for each member. Since hidden2 with a mask is hidden2 with rows of the last
-layer at zero,
+Deep ensemble (Lakshminarayanan, Pritzel & Blundell 2017, NeurIPS): networks that were trained from
+different initial weights. MC dropout (Gal & Ghahramani 2016, ICML): a network trained with dropout,
+with a mask of hidden units for each member. Masking hidden2 is the same as scaling rows of the last
+layer,
 
     (ψ ∘ b / (1−ρ)) C = ψ (diag(b) / (1−ρ) C),
 
-a member is again a network, which keeps its mask for whatever it is asked. To store a member, its
-mask is enough: a bit for each hidden unit.
+so a member is again a network, which keeps its mask for every question. To store a member, its mask
+is enough: a bit for each hidden unit.
 
 A new kind of members is a function that returns `Comprehenders`, a name in
 `equivocal.uncertainty.comparison.KINDS` and a call in `equivocal.experiments.uncertainty`.
@@ -82,13 +82,14 @@ def sample_comprehenders(
     prior_variance : float
         Prior variance of each of these weights.
     num_particles : int
-        How many members to sample.
+        Number of members to sample.
     cuts : int
-        Into how many parts each hidden layer is cut; parts move one after the other.
+        Number of parts into which each hidden layer is cut; parts are updated one after the other.
     num_steps : int, optional
-        How many steps to take; the sampler's default unless given.
+        Number of steps; the sampler's default unless given.
     tolerance : float
-        How close to the fixed point, in posterior standard deviations, counts as converged.
+        Distance from the fixed point below which sampling has converged, in posterior standard
+        deviations.
     seed : int or numpy.random.Generator
         The same seed gives the same members.
 
@@ -139,14 +140,14 @@ def sample_comprehenders(
 
 
 def _select_weights(model: SentenceGestalt, layers: str) -> QueryNetwork | SentenceGestalt:
-    """Return the part of a network that is uncertain."""
+    """Return the part of a network whose weights are uncertain."""
     return model.query if layers == "query" else model
 
 
 def _replace_weights(
     model: SentenceGestalt, particles: Float[np.ndarray, "M D"], layers: str
 ) -> SentenceGestalt:
-    """Return members with the sampled weights; those that were not sampled are shared."""
+    """Return members with the sampled weights; all other weights are shared."""
     if layers == "all":
         return jax.vmap(partial(_unflatten, model))(particles)
     update = share_weights(model, len(particles)).update
@@ -154,15 +155,15 @@ def _replace_weights(
 
 
 def _unflatten(like: T, weights: Float[Array, " D"] | Float[np.ndarray, " D"]) -> T:
-    """Return a tree like another one, with other weights: all of them in one vector."""
+    """Return a tree of the same structure as another, with its weights taken from a vector."""
     shaped: T = ravel_pytree(like)[1](jnp.asarray(weights))
     return shaped
 
 
 def build_function(model: SentenceGestalt, corpus: Corpus, layers: str) -> tuple[Any, Inputs]:
-    """Return the network as a function of its uncertain weights, and the rows it is asked about.
+    """Return the network as a function of its uncertain weights, and its inputs.
 
-    JAX sees the other arrays as arguments (`Partial`), so another network compiles nothing anew.
+    The other arrays are arguments for JAX (`Partial`), so another network needs no compilation.
     """
     questions = collect_questions(corpus)
     asked = np.flatnonzero(corpus.queries.weight > 0)
@@ -179,7 +180,7 @@ def _compute_logits(
     weights: Array,
     inputs: Inputs,
 ) -> Array:
-    """Compute logits from flat weights, and from gestalts or, of a whole network, from tokens."""
+    """Compute logits from flat weights and gestalts or, for a whole network, tokens."""
     tree = _unflatten(tree, weights)
     if isinstance(tree, SentenceGestalt):
         heard, tree = compute_gestalts(tree, heard), tree.query
@@ -187,7 +188,7 @@ def _compute_logits(
 
 
 def cut_into_parts(model: SentenceGestalt, layers: str, cuts: int) -> list[np.ndarray]:
-    """Return the places of weights: the last layer by output, hidden layers by groups of units."""
+    """Return the indices of weights: of the last layer by output, of others by groups of units."""
     tree = _select_weights(model, layers)
     at = _unflatten(tree, np.arange(ravel_pytree(tree)[0].size))
     query = at.query if isinstance(at, SentenceGestalt) else at
@@ -211,7 +212,7 @@ def make_deep_ensemble(networks: Sequence[Network], seconds: float = 0.0) -> Com
     networks : sequence of Network
         The members, all of one world.
     seconds : float
-        How long it took to train all but one of them.
+        Time to train all but one of them.
 
     Returns
     -------
@@ -249,15 +250,15 @@ def make_mc_dropout(
     Parameters
     ----------
     network : Network
-        Should have been trained with dropout at the same rate.
+        The network, which should have been trained with dropout at this rate.
     rate : float
         Probability that a hidden unit is dropped, between 0 and 1.
     num_members : int
-        How many masks to draw.
+        Number of masks to draw.
     seed : int or numpy.random.Generator
         The same seed gives the same masks.
     seconds : float
-        How long the network took to train.
+        Training time of the network.
 
     Returns
     -------

@@ -1,15 +1,15 @@
-"""What kinds of uncertainty are scored by: distance from the truth, and detection of reversals.
+"""Scores of each kind of uncertainty: distance from the truth, and detection of reversals.
 
-Beliefs are scored against the exact ones of the world, over everything that can be asked in it: all
-distinct pairs of a prefix and a role, each with its probability w as weight; t is the true
-P(unit = 1), p the belief. Sums over units are in nats, or squared beliefs, for a whole question:
+Beliefs are scored against the exact beliefs of the world, over everything that can be asked in it:
+all distinct pairs of a prefix and a role, each with its probability w as weight; t is the true
+P(unit = 1), p the belief. Scores of a question are summed over units:
 
-    NLL      Σ w Σ_k −t log p − (1−t) log(1−p)         its floor, Σ w Σ_k H(t), is the truth's own
-    Brier    Σ w Σ_k (p − t)²                          without what drawn answers would add
+    NLL      Σ w Σ_k −t log p − (1−t) log(1−p)         at least Σ w Σ_k H(t), the NLL of the truth
+    Brier    Σ w Σ_k (p − t)²                          without the variance of sampled answers
 
 Calibration is judged for each role over the units that the role can have in this world:
 
-    calibration error   Σ_bins |Σ w (p − t)| / Σ w      twenty equal bins of p; signs cancel there
+    calibration error   Σ_bins |Σ w (p − t)| / Σ w      twenty equal bins of p; signs cancel in them
     distance            Σ w |p − t| / Σ w               signs do not cancel
 
 The first is the usual expected calibration error with true probabilities in the place of outcomes.
@@ -20,9 +20,9 @@ roles.
 
 Does uncertainty distinguish reversed from congruent sentences? A sentence of the world is cut after
 agent and patient have both been named, and reversed by exchanging the two: "in the evening, the
-woman drinks the tea" / "… the tea drinks the woman". One that is possible in the world either way
-is left out. The training corpus contains nothing like the reversal, so epistemic uncertainty should
-be larger there. At the last word, over roles and units,
+woman drinks the tea" / "… the tea drinks the woman". Sentences whose reversal is also possible in
+the world are left out. The training corpus contains nothing like the reversal, so epistemic
+uncertainty should be larger there. At the last word, over roles and units,
 
     uncertainty = Σ I,   or Σ H(p̄) for a single network, which has no epistemic uncertainty,
 
@@ -86,7 +86,7 @@ class Truth:
     roles: tuple[str, ...]
 
     def find_possible_units(self, role: int) -> Bool[np.ndarray, " units"]:
-        """Return a mask of the units that a role can have in this world."""
+        """Return for each unit whether a role can have it in this world."""
         return np.asarray((self.targets[self.role == role] > 0).any(axis=0))
 
 
@@ -124,7 +124,7 @@ def enumerate_truth(world: World) -> Truth:
 
 
 def compute_scores(found: PooledBeliefs, truth: Truth) -> dict[str, float]:
-    """Compute all scores: those of each role, weighted by how often it is asked about."""
+    """Compute all scores, averaged over roles by how often each is asked about."""
     w, by_role = truth.weight, compute_role_scores(found, truth)
     names = [name for name in by_role[0] if name not in ("role", "weight")]
     return {name: sum(row["weight"] * row[name] for row in by_role) for name in names} | {
@@ -135,8 +135,8 @@ def compute_scores(found: PooledBeliefs, truth: Truth) -> dict[str, float]:
 def compute_role_scores(found: PooledBeliefs, truth: Truth) -> list[dict[str, Any]]:
     """Compute the scores of each role, in the order of the world's roles.
 
-    NLL and Brier are over all units, so that roles weighted add up to the whole; calibration and
-    distance over those that the role can have.
+    NLL and Brier are over all units, so that their weighted mean over roles is the score of all
+    questions; calibration and distance are over the units that the role can have.
     """
     rows = []
     for number, name in enumerate(truth.roles):
@@ -162,7 +162,7 @@ def compute_role_scores(found: PooledBeliefs, truth: Truth) -> list[dict[str, An
 
 
 class Pairs(NamedTuple):
-    """Congruent sentences and the same reversed, each heard up to its critical word."""
+    """Congruent sentences and their reversals, each up to its critical word."""
 
     congruent: tuple[Utterance, ...]
     reversed: tuple[Utterance, ...]
@@ -186,9 +186,9 @@ def find_reversals(world: World) -> Pairs:
     UserError
         Where the world has no such roles, or no sentence becomes impossible when reversed.
     """
-    require_roles(world, ("agent", "patient"), "reversals exchange agent and patient")
+    require_roles(world, ROLES, "reversals exchange agent and patient")
     everything = world.all_derivations
-    both = [world.roles.index(role) for role in ("agent", "patient")]
+    both = [world.roles.index(role) for role in ROLES]
     fillers = everything.derivations.fillers
     reversed_texts = spell_reversed(world, everything.derivations)
     found: dict[tuple[tuple[str, ...], ...], tuple[Utterance, Utterance]] = {}
@@ -211,7 +211,7 @@ def find_reversals(world: World) -> Pairs:
 
 
 def find_study_pairs(world: World) -> Pairs | None:
-    """Find the sentences of the paper's study, first and last condition; None in other worlds."""
+    """Find the first and last condition of the paper's stimuli; None in other worlds."""
     settings = load_study("paper")
     if World.load(settings.world_source).fingerprint != world.fingerprint:
         return None
@@ -226,7 +226,7 @@ def sum_uncertainty(
 ) -> dict[str, Float[np.ndarray, "2 sentences"]]:
     """Sum epistemic uncertainty and entropy at the last word, over all roles and units.
 
-    The first row of each array is of congruent sentences, the second of reversed ones.
+    In each array the first row holds congruent sentences, the second their reversals.
     """
     heard = [*pairs.congruent, *pairs.reversed]
     pooled = comprehenders.pool(build_role_questions(comprehenders.world, heard))
@@ -236,7 +236,7 @@ def sum_uncertainty(
 
 
 def compute_auroc(uncertainty: Float[np.ndarray, "2 sentences"]) -> float:
-    """Compute how often the second row is the larger, over all pairs of an entry of each.
+    """Compute how often an entry of the second row exceeds one of the first, over all pairs.
 
     >>> compute_auroc(np.array([[1.0, 2.0], [3.0, 2.0]]))
     0.875
@@ -245,7 +245,7 @@ def compute_auroc(uncertainty: Float[np.ndarray, "2 sentences"]) -> float:
 
 
 class Beliefs(NamedTuple):
-    """Mean beliefs in the two nouns, as logarithms, which keep what is too small for p itself."""
+    """Mean beliefs in the two nouns, as logarithms, which do not underflow."""
 
     log_yes: Float[np.ndarray, "*settings questions 2"]  # log p
     log_no: Float[np.ndarray, "*settings questions 2"]  # log (1 − p)
@@ -253,15 +253,15 @@ class Beliefs(NamedTuple):
 
 @dataclass(frozen=True, eq=False)  # arrays have no truth value to compare by
 class RoleQuestions:
-    """Who did it, and to whom? Asked after every word of every item, with the exact answers."""
+    """Questions about agent and patient after every word of every item, with the exact answers."""
 
     questions: Questions
     units: tuple[int, ...]  # of all nouns, by number in the world
-    nouns: Int[np.ndarray, "questions 2"]  # places of the item's two nouns in `units`
+    nouns: Int[np.ndarray, "questions 2"]  # positions of the item's two nouns in `units`
     truth: Float[np.ndarray, "questions 2"]
-    condition: Int[np.ndarray, " questions"]  # of CONDITIONS
+    condition: Int[np.ndarray, " questions"]  # number in CONDITIONS
     item: Int[np.ndarray, " questions"]
-    place: Int[np.ndarray, " questions"]  # words before the last
+    place: Int[np.ndarray, " questions"]  # number of words still to come
 
     def average(
         self, divergence: Float[np.ndarray, "*settings questions"], condition: str, place: int = 0
@@ -277,9 +277,9 @@ def ask_about_roles(world: World, items: Sequence[RoleReversal]) -> RoleQuestion
     Parameters
     ----------
     world : World
-        In which both sentences of each item are possible.
+        A world in which both sentences of each item are possible.
     items : sequence of RoleReversal
-        As `find_role_reversals` returns them.
+        The items of `find_role_reversals`.
     """
     find_truth = cache(lambda heard, role: world.true_beliefs(heard, role).to_numpy(float))
     heard, rows = [], []
@@ -333,7 +333,7 @@ def pool_particles(
     psi: Float[np.ndarray, "questions D"],
     nouns: Int[np.ndarray, "questions k"],
 ) -> Beliefs:
-    """Average beliefs over last layers θ; `nouns` says which units each question is about."""
+    """Average beliefs over last layers θ; `nouns` are the units that each question is about."""
     logits = np.einsum("qd,kjd->qkj", psi, theta.astype(np.float64), optimize=True)
     chosen = np.take_along_axis(logits, nouns[:, :, None], axis=1)
     log_J = np.log(theta.shape[1])
@@ -363,6 +363,6 @@ def pool_members(members: Comprehenders, asked: RoleQuestions) -> Beliefs:
 
 
 def pool_networks(beliefs: Sequence[Beliefs]) -> Beliefs:
-    """Average the beliefs of several networks, each already an average over its own members."""
+    """Average the beliefs of several networks, each of which may be an average itself."""
     parts = zip(*beliefs, strict=True)
     return Beliefs(*(logsumexp(np.stack(part), axis=0) - np.log(len(beliefs)) for part in parts))

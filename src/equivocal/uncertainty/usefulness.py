@@ -8,25 +8,27 @@ gain of a kind over the trained network,
     d = KL(trained) − KL(kind) = β + w_corpus + u_network + v_item + e,                          (1)
 
 is estimated by a mixed model with crossed corpora and items, and networks within corpora, by REML.
-Parts with a single level are left out: of one corpus, intervals say nothing about others. A deep
-ensemble has no networks; of one corpus it is tested over items.
+Random parts with a single level are left out; with a single corpus, intervals do not generalise to
+other corpora. A deep ensemble has no networks; with a single corpus it is tested over items.
 
 For the second, a strength is the number of steps of the paper's sampler, the weight b of the
-evidence, the prior variance v, or b and v together. For each network it is chosen by what a
-modeller has at hand:
+evidence, the prior variance v, or b and v together. For each network it is chosen by a criterion
+that a modeller can compute:
 
     held-out likelihood       of answers about agent and patient in held-out sentences
     evidence bound            of the data, each answer counted once (`answers`, (1))
-    held-out rare sentences   the same likelihood, on held-out sentences that are reversals
+    held-out rare sentences   the likelihood on held-out sentences that are reversals
 
-and what is chosen is compared with the best of the same strengths, known from the exact beliefs:
+and the choice is compared with the best of the same strengths, known from the exact beliefs:
 
     regret = KL(chosen) − min KL,      KL = ½ (KL on reversals + KL on congruent sentences)      (2)
 
-in nats. The bound is largest at b = 1 for any v, since the posterior maximises it there. Steps have
-none: fewer particles than weights describe a degenerate Gaussian, whose bound is −∞.
+in nats. The bound is largest at b = 1 for any v, since the posterior maximises it there. Steps of
+the sampler have no bound: with fewer particles than weights the Gaussian is degenerate, and its
+bound is −∞.
 """
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
@@ -36,35 +38,31 @@ import pandas as pd
 
 from equivocal.mixed_models import RandomPart, fit_mixed
 from equivocal.study.statistics import compare_with_zero
-from equivocal.uncertainty.answers import Answers, Setting
+from equivocal.uncertainty.answers import Answers, Setting, Tokens, match_reversals
 from equivocal.uncertainty.frontier import ENSEMBLE, ERRORS, POSTERIOR, SAMPLER, TRAINED
 from equivocal.uncertainty.scores import RoleQuestions, compute_divergence, pool_networks
 from equivocal.world import Corpus, RoleReversal
 
 __all__ = ["tabulate_choices"]
 
-SAME = ("world", "corpus")  # what networks share
-OFTEN = {"never": 0, "once": 1, "2 to 4 times": 4, "5 times or more": np.inf}  # at most
-TRUE = (0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 1.0)  # ends of classes of beliefs
-RULES = {  # column, and its sign: +1 where smaller is better, −1 where larger is
+SAME = ("world", "corpus")  # columns that are equal for all networks of one training corpus
+OFTEN = {"never": 0, "once": 1, "2 to 4 times": 4, "5 times or more": np.inf}  # largest counts
+TRUE = (0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 1.0)  # boundaries between classes of beliefs
+CLASSES = [f"{low:g} to {high:g}" for low, high in pairwise(TRUE)]
+RULES = {  # column of the frontier, and +1 if smaller values are better, −1 if larger ones are
     "held-out likelihood": ("held_out", 1),
     "evidence bound": ("bound", -1),
     "held-out rare sentences": ("held_out_rare", 1),
 }
-CENTRE = 1.0  # b where v is chosen, and v where b is
+CENTRE = 1.0  # value of b while v is chosen, and of v while b is chosen
 
 
 def count_heard(corpus: Corpus, items: Sequence[RoleReversal]) -> np.ndarray:
-    """Count the sentences of a corpus that begin as each reversal does."""
-    heard = corpus.take(np.flatnonzero(corpus.weight > 0))
-    counts = dict.fromkeys((item.reversal.tokens for item in items), 0.0)
-    lengths = {len(tokens) for tokens in counts}
-    for text, weight in zip(heard.texts, heard.weight, strict=True):
-        tokens = corpus.world.parse(text).tokens
-        for length in lengths:
-            if tokens[:length] in counts and length <= len(tokens):
-                counts[tokens[:length]] += float(weight)
-    return np.array([counts[item.reversal.tokens] for item in items])
+    """Count the sentences of a corpus that begin with each reversal."""
+    counts = Counter[Tokens]()
+    for row, reversals in match_reversals(corpus, items).items():
+        counts.update(dict.fromkeys(reversals, float(corpus.weight[row])))
+    return np.array([counts[item.reversal.tokens] for item in items], float)
 
 
 def tabulate_items(
@@ -76,7 +74,7 @@ def tabulate_items(
 ) -> pd.DataFrame:
     """Return a row for each kind, setting, network and item, with the columns of the condition.
 
-    Among these are `world`, a name, and `corpus`, a number.
+    The condition must have the columns `world`, a name, and `corpus`, a number.
     """
     pooled = pool_networks([own.beliefs for own in answers[TRAINED]])
     each = [
@@ -87,6 +85,8 @@ def tabulate_items(
     ]
     if (networks := len(answers[TRAINED])) > 1:
         each.append((f"{ENSEMBLE}, {networks} networks", "all", pooled, 0))
+    about: dict[str, Any] = {"item": [str(item.reversal) for item in items], "count": count}
+    about["literal"] = [item.literal for item in items]
     parts = []
     for kind, network, beliefs, number in each:
         found = compute_divergence(beliefs, asked.truth)[number]
@@ -97,48 +97,45 @@ def tabulate_items(
             ]
             for way, name in enumerate(("kl_congruent", "kl_reversal"))
         }
-        about = {"item": [str(item.reversal) for item in items], "count": count}
-        truth = {"literal": [item.literal for item in items]}
         head = condition | {"kind": kind, "network": network}
-        parts.append(pd.DataFrame(head | about | truth | columns))
+        parts.append(pd.DataFrame(head | about | columns))
     return pd.concat(parts, ignore_index=True)
 
 
 def _name_kind(kind: str, setting: Setting) -> str:
-    """Name a kind and its strength, the same whatever the corpus."""
+    """Name a kind and its strength by words that do not depend on the corpus."""
     named = "b = 1/questions per sentence" if "sentence" in setting.label else setting.label
     return kind if kind == TRAINED else f"{kind}, {named.partition(', v')[0]}"
 
 
 def name_heard(heard: pd.Series) -> pd.Series:
-    """Name how often reversals were heard: never, once, more often."""
+    """Return the class of each number of times that a reversal was heard, a key of `OFTEN`."""
     return pd.cut(heard, [-1, *OFTEN.values()], labels=list(OFTEN)).astype(str)
 
 
 def name_belief(literal: pd.Series) -> pd.Series:
-    """Name the class of a true belief that a reversal is meant as it is said."""
-    names = [f"{low:g} to {high:g}" for low, high in pairwise(TRUE)]
-    return pd.cut(literal, TRUE, labels=names, include_lowest=True).astype(str)
+    """Return the class of each exact probability that a reversal is meant literally."""
+    return pd.cut(literal, TRUE, labels=CLASSES, include_lowest=True).astype(str)
 
 
 def summarise_learning(table: pd.DataFrame, along: str) -> pd.DataFrame:
-    """Summarise items and networks: errors of each kind, and what it gains over the trained one.
+    """Summarise the error of each kind, and its gain over the trained network, in each condition.
 
     Parameters
     ----------
     table : DataFrame
-        What `tabulate_items` returned for several conditions.
+        The tables of `tabulate_items` for several conditions.
     along : str
-        The column of the condition.
+        The column that tells the conditions apart.
 
     Returns
     -------
     DataFrame
-        A row for each condition and kind: mean errors with 95 % intervals, over corpora where there
+        A row for each condition and kind: mean errors with 95 % intervals, over corpora if there
         are several and over networks otherwise, and the gain β of (1) with its interval.
     """
     rows = []
-    order = [*OFTEN, *(f"{low:g} to {high:g}" for low, high in pairwise(TRUE))]
+    order = [*OFTEN, *CLASSES]
     ranked = table.sort_values(
         along, kind="stable", key=lambda c: c if along == "sentences" else c.map(order.index)
     )
@@ -153,7 +150,7 @@ def summarise_learning(table: pd.DataFrame, along: str) -> pd.DataFrame:
 
 
 def _summarise_networks(own: pd.DataFrame, name: str) -> dict[str, float]:
-    """Average an error, with an interval over corpora or networks; one ensemble has none."""
+    """Average an error, with an interval over corpora or networks; NaN for a single ensemble."""
     values = own.groupby([*SAME, "network"])[name].mean()
     if own["corpus"].nunique() > 1:
         values = values.groupby("corpus").mean()
@@ -164,16 +161,15 @@ def _summarise_networks(own: pd.DataFrame, name: str) -> dict[str, float]:
 
 
 def _estimate_gain(own: pd.DataFrame, trained: pd.DataFrame, kind: str) -> dict[str, float]:
-    """Estimate (1)."""
+    """Estimate the gain β of (1), with its interval."""
     names = ("gain", "gain_low", "gain_high")
     if kind == TRAINED:
         return dict.fromkeys(names, np.nan)
     keys = [*SAME, "network", "item"]
     if kind.startswith(ENSEMBLE):
         keys.remove("network")
-    before, after = (
-        rows.groupby(keys)["kl_reversal"].mean() for rows in (trained, own)
-    )  # one row each, unless networks are averaged
+    # the mean of one row each, except that an ensemble is compared with the mean of its networks
+    before, after = (rows.groupby(keys)["kl_reversal"].mean() for rows in (trained, own))
     d = (before - after).dropna()
     level = {
         "corpus": d.groupby("corpus").ngroup(),
@@ -191,20 +187,20 @@ def _estimate_gain(own: pd.DataFrame, trained: pd.DataFrame, kind: str) -> dict[
 
 
 def tabulate_choices(table: pd.DataFrame) -> pd.DataFrame:
-    """Compare what each rule chooses with the best.
+    """Compare the strength that each rule chooses with the best one.
 
     Parameters
     ----------
     table : DataFrame
-        As `tabulate_frontier` returns it.
+        The table of `tabulate_frontier`.
 
     Returns
     -------
     DataFrame
-        A row for each strength and rule: the setting chosen most often and the best one most often,
-        the share of networks in which the two are the same, the mean regret (2) with its 95 %
-        interval over networks, and how much further from the truth than the best of (2) the chosen
-        setting is on reversals and on congruent sentences.
+        A row for each strength and rule: the setting that is chosen most often and the one that is
+        best most often, the share of networks in which the two are the same, the mean regret (2)
+        with its 95 % interval over networks, and how much further from the truth than the best of
+        (2) the chosen setting is on reversals and on congruent sentences.
     """
     posterior = table[table["kind"] == POSTERIOR]
     strengths = {
@@ -223,28 +219,27 @@ def tabulate_choices(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def _judge_rule(own: pd.DataFrame, column: str, sign: int, head: dict[str, Any]) -> dict[str, Any]:
-    """Choose for each network, and compare with its best setting."""
+    """Choose a setting for each network by a rule, and compare it with the best setting."""
     own = own.assign(both=own[list(ERRORS)].mean(axis=1), signal=sign * own[column])
-    by_network = own.reset_index(drop=True).groupby("network", sort=False)
-    chosen, best = (own.iloc[by_network[name].idxmin().to_numpy()] for name in ("signal", "both"))
-    regret = compare_with_zero(chosen["both"].to_numpy() - best["both"].to_numpy())
-    more = {
-        f"{name}_more": float(np.mean(chosen[name].to_numpy() - best[name].to_numpy()))
-        for name in ERRORS
-    }
+    own = own.reset_index(drop=True)
+    by_network = own.groupby("network", sort=False)
+    chosen, best = (
+        own.loc[by_network[name].idxmin()].reset_index(drop=True) for name in ("signal", "both")
+    )
+    regret = compare_with_zero(chosen["both"] - best["both"])
     return head | {
         "chosen": chosen["setting"].mode()[0],
         "best": best["setting"].mode()[0],
-        "same": float(np.mean(chosen["setting"].to_numpy() == best["setting"].to_numpy())),
+        "same": float((chosen["setting"] == best["setting"]).mean()),
         "regret": regret.mean,
         "regret_low": max(regret.ci_low, 0.0),
         "regret_high": regret.ci_high,
-        **more,
+        **{f"{n}_more": float((chosen[n] - best[n]).to_numpy().mean()) for n in ERRORS},
     }
 
 
 def describe_learning(table: pd.DataFrame, along: str) -> str:
-    """Say where each kind of uncertainty is clearly closer to the truth than the network."""
+    """Say in which conditions each kind of uncertainty is clearly closer to the truth."""
     parts = []
     for kind, own in table[table["kind"] != TRAINED].groupby("kind", sort=False):
         helps = [str(value) for value in own.loc[own["gain_low"] > 0, along]]
