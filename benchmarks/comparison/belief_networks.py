@@ -1,7 +1,7 @@
 """Bayesian networks of yes/no nodes, from the BIF files inside the wheel of `pgmpy`.
 
-A row is a draw s of all nodes. The target of node k is drawn *anew* from P(node k | its parents in
-s), so that the true probability of every target is a line of a table, known exactly.
+A row is a draw s of all nodes. The target of node k is drawn *again* from P(node k | its parents in
+s), so that the true probability of every target is known exactly: it is an entry of a table.
 """
 
 import gzip
@@ -23,7 +23,7 @@ class BeliefNetwork(NamedTuple):
 
     names: list[str]
     parents: list[list[int]]
-    tables: list[np.ndarray]  # of each node: P(node is in its second state), by parents' states
+    tables: list[np.ndarray]  # for each node, P(second state) by the states of its parents
 
 
 def read_bif(path: Path) -> BeliefNetwork:
@@ -53,7 +53,7 @@ def read_bif(path: Path) -> BeliefNetwork:
 def draw_rows(
     network: BeliefNetwork, size: int, rng: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return draws of all nodes, targets drawn anew, and their true probabilities, each (N, K)."""
+    """Return draws of all nodes, targets, and the targets' true probabilities, each (N, K)."""
     K = len(network.names)
     rows, truth = np.zeros((size, K), int), np.zeros((size, K))
     for k in range(K):
