@@ -10,7 +10,7 @@ import pytest
 
 from equivocal.gestalt import Run
 
-FACTS = {"cpu", "cores", "system", "load_average", "versions", "commit"}
+FACTS = {"cpu", "cores", "device", "system", "load_average", "versions", "commit"}
 pytestmark = pytest.mark.slow  # whole benchmarks from the command line; `make test-longer`
 
 SMALL = ["--quick", "--only"]
