@@ -58,7 +58,6 @@ from equivocal.store.files import write_text_atomically
 from equivocal.study import load_stimuli, load_study
 from equivocal.world import World
 
-PARTS = ("seconds", "cv", "torch", "sg2018", "networks")
 SINGLE: dict[str, Any] = {"batch": 1, "learning_rate": 1e-5, "momentum": 0.9}  # those of 2018
 HUNDRED: dict[str, Any] = {"batch": 100, "learning_rate": 1e-3, "momentum": 0.0}
 BATCHES: dict[str, dict[str, dict[str, Any]]] = {  # by the run with which the others are compared
@@ -301,7 +300,7 @@ MAKERS = {
 def main() -> None:
     """Measure the requested parts and write the results."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--only", nargs="+", choices=PARTS, default=PARTS[:-1])
+    parser.add_argument("--only", nargs="+", choices=MAKERS, default=list(MAKERS)[:-1])
     parser.add_argument("--quick", action="store_true", help="does it run? not to be quoted")
     parser.add_argument("--networks", type=int)
     parser.add_argument("--epochs", type=int, help="passes, where not those of the recipe")

@@ -6,6 +6,7 @@ s), so that the true probability of every target is known exactly: it is an entr
 
 import gzip
 import re
+from graphlib import TopologicalSorter
 from pathlib import Path
 from typing import NamedTuple
 
@@ -41,7 +42,8 @@ def read_bif(path: Path) -> BeliefNetwork:
             table[tuple(place)] = float(numbers.split(",")[1])
         assert np.isfinite(table).all(), f"{path.name}: {name} lacks lines of its table"
         given[name] = (parents, table)
-    names = _order(given)
+    order = TopologicalSorter({name: parents for name, (parents, _) in given.items()})
+    names = list(order.static_order())
     number = {name: k for k, name in enumerate(names)}
     return BeliefNetwork(
         names,
@@ -61,11 +63,3 @@ def draw_rows(
         rows[:, k] = rng.random(size) < truth[:, k]
     targets = rng.random((size, K)) < truth
     return rows.astype(np.float32), targets.astype(np.float32), truth
-
-
-def _order(given: dict[str, tuple[list[str], np.ndarray]]) -> list[str]:
-    from graphlib import TopologicalSorter
-
-    return list(
-        TopologicalSorter({name: parents for name, (parents, _) in given.items()}).static_order()
-    )

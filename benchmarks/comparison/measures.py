@@ -58,6 +58,7 @@ def measure_method(problem: Problem, name: str, method: Method, first: bool) -> 
     _, again = measure_cost(lambda: fitted.predict(test))  # without compilation
     p = np.clip(np.asarray(p, np.float64), 1e-7, 1 - 1e-7)  # as far as float32 can tell
     p = p / p.sum(axis=1, keepdims=True) if problem.classes else p
+    by_label = np.nan if problem.classes else metrics.calibration_error(t, p, average="label")
     row = {
         "dataset": task.name,
         "method": name,
@@ -74,14 +75,10 @@ def measure_method(problem: Problem, name: str, method: Method, first: bool) -> 
         "fit_cpu_s": fit.processor,
         "lines": method.count_lines(),
         "selective_risk": metrics.selective_risk(t, p, coverage=KEPT),
-        "ece_label": np.nan if problem.classes else _measure_by_label(t, p),
+        "ece_label": by_label,
         "nll_excess": _measure_excess(task.truth, p),
     }
     return row | _measure_strange(problem, fitted) | {"note": fitted.note}
-
-
-def _measure_by_label(t: np.ndarray, p: np.ndarray) -> float:
-    return metrics.calibration_error(t, p, average="label")
 
 
 def _measure_excess(truth: np.ndarray | None, p: np.ndarray) -> float:

@@ -247,12 +247,10 @@ def _summarise(
         networks = len({_find_network(name) for name in names})
         who = f"a participant is a particle of a posterior; they are of {networks} networks"
     differ = ", ".join(f"{name} {spans[name]}" for name in ("w", "b", "w/b"))
-    favoured = (
-        ""
-        if np.isnan(rows["plausible"]["value"])
-        else f"; where the world favours another reading, the share of that one is "
-        f"{spans['plausible']}"
-    )
+    favoured = ""
+    if not np.isnan(rows["plausible"]["value"]):
+        share = spans["plausible"]
+        favoured = f"; where the world favours another reading, the share of that one is {share}"
     return (
         f"Of all readings a share of {spans['literal']} is literal{favoured}.",
         f"{len(names) * len(questions) * answers} answers of {len(names)} participants to "

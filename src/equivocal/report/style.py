@@ -79,11 +79,9 @@ def add_legend(
     figure.legend(handles, labels, loc="outside lower center", ncols=columns, title=note, **look)
 
 
-def save_figure(figure: Figure, folder: Path, name: str) -> list[Path]:
-    """Write FOLDER/NAME.svg and .png, and return their paths."""
-    paths = [folder / f"{name}.{kind}" for kind in KINDS]
-    for path, kind in zip(paths, KINDS, strict=True):
-        with write_atomically(path) as temporary, apply_style():
-            meta = {"Date": None} if kind == "svg" else {}
+def save_figure(figure: Figure, folder: Path, name: str) -> None:
+    """Write FOLDER/NAME.svg and FOLDER/NAME.png."""
+    for kind in KINDS:
+        with write_atomically(folder / f"{name}.{kind}") as temporary, apply_style():
+            meta = {"Date": None} if kind == "svg" else {}  # the same figure, the same bytes
             figure.savefig(temporary, format=kind, metadata=meta)
-    return paths
