@@ -100,13 +100,13 @@ def _measure_strange(problem: Problem, fitted: Fitted) -> dict[str, float]:
                 found[name] = np.nan
                 continue
             usual = problem.task.inputs["test"]
-            scores = [_doubt(problem, fitted, x, by) for x in (usual, strange)]
+            scores = [_compute_doubt(problem, fitted, x, by) for x in (usual, strange)]
             which = np.repeat([0, 1], [len(x) for x in scores])
             found[name] = metrics.auroc(which, np.concatenate(scores))
     return found
 
 
-def _doubt(problem: Problem, fitted: Fitted, x: np.ndarray, by: str) -> np.ndarray:
+def _compute_doubt(problem: Problem, fitted: Fitted, x: np.ndarray, by: str) -> np.ndarray:
     if by == "entropy":
         return measure_entropy(np.asarray(fitted.predict(x), np.float64), problem.classes)
     assert fitted.doubt is not None

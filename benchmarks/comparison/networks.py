@@ -106,7 +106,7 @@ def _train(
     hidden: int,
 ) -> Weights:
     start, key = jax.random.split(key)
-    weights = _start(start, x[0].shape[1], hidden, t[0].shape[1])
+    weights = _draw_weights(start, x[0].shape[1], hidden, t[0].shape[1])
     optimiser = optax.adam(LEARNING_RATE)
     N = x[0].shape[0]
     steps = N // BATCH
@@ -145,8 +145,8 @@ def _train(
     return best
 
 
-def _start(key: jax.Array, inputs: int, hidden: int, outputs: int) -> Weights:
-    """Return He's initial weights and zero biases."""
+def _draw_weights(key: jax.Array, inputs: int, hidden: int, outputs: int) -> Weights:
+    """Draw He's initial weights and zero biases."""
     keys = jax.random.split(key)
     V = jax.random.normal(keys[0], (inputs, hidden)) * jnp.sqrt(2 / inputs)
     W = jax.random.normal(keys[1], (hidden, outputs)) * jnp.sqrt(1 / hidden)

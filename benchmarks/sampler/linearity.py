@@ -68,8 +68,8 @@ def measure_in_child(rows: int, outputs: int, settings: BenchSettings) -> dict[s
     command = [sys.executable, "-m", "benchmarks.sampler.child", json.dumps(wanted)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
-        said = done.stderr.strip().splitlines() or ["nothing was said"]
-        return {"failed": f"exit code {done.returncode}, {said[-1]}"}
+        printed = done.stderr.strip().splitlines() or ["nothing was printed"]
+        return {"failed": f"exit code {done.returncode}, {printed[-1]}"}
     found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return found
 

@@ -65,7 +65,7 @@ class Start:
 def measure(bench: Workbench) -> Findings:
     """Measure seconds per step and output of both, and the difference of their particles."""
     settings, repeats = bench.settings, bench.settings.literal_repeats
-    start = _start(bench.data, settings, settings.literal_outputs, np.float32)
+    start = _make_start(bench.data, settings, settings.literal_outputs, np.float32)
     (N, D), J, K = start.features.shape, settings.num_particles, settings.literal_outputs
     bench.say(f"one step, {N:,} rows")
     first, moved = measure_time(start.ours)
@@ -75,7 +75,7 @@ def measure(bench: Workbench) -> Findings:
     theirs = [measure_time(partial(start.literal, k))[0] for k in some]
     rough = _measure_difference(start, moved[:1])
     with jax.enable_x64(True):
-        precise = _start(bench.data, settings, 1, np.float64)
+        precise = _make_start(bench.data, settings, 1, np.float64)
         difference = _measure_difference(precise, precise.ours())
     ratio = median(theirs) / median(ours)
     return Findings(
@@ -101,7 +101,7 @@ def measure(bench: Workbench) -> Findings:
     )
 
 
-def _start(data: Data, settings: BenchSettings, K: int, dtype: Any) -> Start:
+def _make_start(data: Data, settings: BenchSettings, K: int, dtype: Any) -> Start:
     """Return the first rows, not merged, and an ensemble; Δτ keeps the explicit step stable."""
     N = min(settings.literal_rows, len(data.features))
     psi = data.features[:N].astype(dtype)

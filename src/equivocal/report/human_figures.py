@@ -292,8 +292,8 @@ def draw_fit(fit: pd.DataFrame, profiles: pd.DataFrame, people: pd.DataFrame) ->
         row = fit[fit["parameter"] == name].iloc[0]
         axes.axvline(row["estimate"], color=COLOURS[1], lw=1)
         axes.set(xscale="log", ylim=(-0.3, 8), xlabel=name)
-        said = {"yes": "identified", "no": "not identified"}
-        title = said.get(row["identified"], f"bounded {row['identified']}")
+        words = {"yes": "identified", "no": "not identified"}
+        title = words.get(row["identified"], f"bounded {row['identified']}")
         axes.set_title(title, fontsize=9)
     grid[0].set_ylabel("deviance above the least")
     _draw_predictions(grid[-1], people)
