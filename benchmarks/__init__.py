@@ -1,1 +1,1 @@
-"""Measurements of speed, and of quality at speed. Each module prints a table of what it ran."""
+"""Benchmarks of speed and of accuracy. Each module prints a table of its results."""

@@ -1,4 +1,4 @@
-"""Clients that send nonsense to a server, and what the server's process takes for it."""
+"""Clients that send malformed requests to a server, and the memory and time its process uses."""
 
 import os
 import random
@@ -12,13 +12,13 @@ __all__ = ["measure_memory", "measure_time", "send_malformed", "send_one_malform
 
 
 def send_malformed(port: int, number: int) -> Counter[str]:
-    """Count the statuses of many malformed requests, sent as raw bytes; `closed` without answer."""
+    """Count the statuses of many malformed requests; `closed` is a connection without answer."""
     rng = random.Random(1)
     return Counter(send_one_malformed(port, rng) for _ in range(number))
 
 
 def send_one_malformed(port: int, rng: random.Random) -> str:
-    """Return the status of a malformed request, or `closed`."""
+    """Send one malformed request as raw bytes, and return its status or `closed`."""
     request = _make_malformed(rng)
     with socket.create_connection(("127.0.0.1", port), timeout=10) as connection:
         connection.sendall(request)
@@ -29,7 +29,7 @@ def send_one_malformed(port: int, rng: random.Random) -> str:
 
 
 def _make_malformed(rng: random.Random) -> bytes:
-    """Make one request that is malformed in one of many ways."""
+    """Return a request that is malformed in one of many ways."""
     noise = bytes(rng.randrange(256) for _ in range(rng.randrange(1, 60)))
     quoted = urllib.parse.quote(noise)
     letters = "".join(rng.choice("abcdefgh ") for _ in range(rng.randrange(1, 2_000)))
@@ -56,7 +56,7 @@ def _make_malformed(rng: random.Random) -> bytes:
 
 
 def measure_memory(pid: int) -> int:
-    """Return the bytes that a process and its children have in memory, what they share once."""
+    """Return the memory of a process and its children in bytes; shared memory counts once."""
     shares = [
         re.search(r"^Pss:\s+(\d+)", Path(f"/proc/{each}/smaps_rollup").read_text(), re.MULTILINE)
         for each in _list_processes(pid)
@@ -70,7 +70,7 @@ def _list_processes(pid: int) -> list[int]:
 
 
 def measure_time(pid: int) -> float:
-    """Return the seconds of processor time that a process and its children have taken."""
+    """Return the processor time of a process and its children, in seconds."""
     ticks = 0
     for each in _list_processes(pid):
         fields = Path(f"/proc/{each}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()

@@ -1,15 +1,16 @@
-"""The network flow: how far from the exact answer, and what parts cost and bring.
+"""The network flow: its error against exact posteriors, and the cost and benefit of its parts.
 
     python -m benchmarks.doubt --run runs/doubt/networks       one network of a run
-    python -m benchmarks.doubt --quick                         does it still work? half a minute
+    python -m benchmarks.doubt --quick                         a check that it works; half a minute
 
 `linear`: a last layer of 20 weights (5 outputs) as a network, J particles, with all weights in one
 part and with a part for each output: distance to `sample_posterior(method="exact-flow")` in
-posterior standard deviations (means) and relative (covariances, Frobenius), worst output, the
-median of five seeds. `layers`: posteriors of one trained network over one or more layers, with
-hidden layers as one part or cut into four, ten rounds at most: seconds, passes, and scores against
-the world's truth. The first of a kind pays for what is compiled. Minutes on a GPU, an hour and more
-on two busy cores; so what is done is written line by line, and stays if the rest is broken off.
+posterior standard deviations (means) and relative Frobenius norm (covariances), for the worst
+output, as the median of five seeds. `layers`: posteriors of one trained network over one or more
+layers, with hidden layers as one part or cut into four, at most ten rounds: seconds, passes, and
+scores against the world's exact beliefs. The first posterior of a kind includes compilation. It
+takes minutes on a GPU, an hour and more on two busy cores; each result is written at once, so that
+an interrupted run keeps it.
 
 Writes `benchmarks/results/doubt.json` (`--quick`: `quick/doubt.json`).
 """
@@ -31,8 +32,8 @@ from equivocal.uncertainty import enumerate_truth, find_reversals, sample_compre
 from equivocal.uncertainty.scores import compute_auroc, compute_scores, sum_uncertainty
 
 N, K, D = 60, 5, 4
-LAYERS = [("last", 1), ("query", 1), ("all", 1), ("query", 4)]  # and cuts
-CASES = [(6, True), (6, False), (12, False), (21, False), (40, False)]  # J, by output
+LAYERS = [("last", 1), ("query", 1), ("all", 1), ("query", 4)]  # layers, cuts
+CASES = [(6, True), (6, False), (12, False), (21, False), (40, False)]  # J, a part per output
 
 
 def measure_linear_errors(num_particles: int, by_output: bool, seed: int) -> tuple[float, float]:
@@ -62,7 +63,7 @@ def measure_linear_errors(num_particles: int, by_output: bool, seed: int) -> tup
 def score_layers(
     run: Run, cases: list[tuple[str, int]], num_steps: int
 ) -> Iterator[dict[str, Any]]:
-    """Yield what more layers and finer parts cost and bring for the first network of a run."""
+    """Yield cost and scores for each choice of layers and cuts, for the first network of a run."""
     network, corpus = run.networks[0], split_corpus(run.world, run.settings)[0]
     truth, pairs = enumerate_truth(run.world), find_reversals(run.world)
     for layers, cuts in cases:
@@ -85,7 +86,7 @@ def main(
     run: Annotated[Path | None, typer.Option(help="A folder with trained networks.")] = None,
     quick: Annotated[bool, typer.Option(help="Small sizes, to see that it runs.")] = False,
 ) -> None:
-    """Both parts, one after the other."""
+    """Measure both parts, one after the other."""
     linear = []
     for num_particles, by_output in CASES[: 2 if quick else None]:
         found = [

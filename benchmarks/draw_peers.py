@@ -2,8 +2,8 @@
 
     python -m benchmarks.draw_peers            print the tables, draw docs/images/peers.png
 
-Intervals are over seeds: mean ± t(0.975) · sd/√seeds, of the difference from the network where they
-judge who is better, since all methods of a seed share its network and rows.
+Intervals are over seeds: mean ± t(0.975) · sd/√seeds. To judge which method is better, they are
+intervals of the paired difference, since all methods of a seed share its network and rows.
 """
 
 from pathlib import Path
@@ -19,9 +19,9 @@ __all__ = ["compare", "draw", "list_tables", "load", "tabulate"]
 RESULTS = Path(__file__).parent / "results"
 PICTURE = Path(__file__).parents[1] / "docs" / "images" / "peers.png"
 OURS = "ours"
-OWN_NETWORKS = {"mc-dropout", "deep-ensemble"}  # they do not start from the one trained network
-SCORES = ("nll", "ece", "ece_label", "brier")  # that the page shows
-LATER = "timed later"  # in the notes of rows whose seconds are not comparable
+OWN_NETWORKS = {"mc-dropout", "deep-ensemble"}  # train networks of their own
+SCORES = ("nll", "ece", "ece_label", "brier")  # the scores that the page shows
+LATER = "timed later"  # marks rows whose seconds are not comparable, in their notes
 OTHER_SCORES = ("selective_risk", "nll_excess")
 STRANGE = [
     f"auroc_{kind}_{by}"
@@ -31,7 +31,10 @@ STRANGE = [
 
 
 def compare(table: pd.DataFrame, score: str, reference: str) -> pd.DataFrame:
-    """Compare every method with one, seed by seed: mean difference and half its 95 % interval."""
+    """Compare every method with a reference, seed by seed.
+
+    Returns each mean, its difference from the reference and half the 95 % interval of that.
+    """
     rows = []
     for (dataset, method), own in table.groupby(["dataset", "method"], sort=False):
         other = table[(table["dataset"] == dataset) & (table["method"] == reference)]
@@ -47,9 +50,10 @@ def _find_half(values: "pd.Series[float]") -> float:
 
 
 def tabulate(table: pd.DataFrame, score: str, digits: int = 4) -> str:
-    """Return a Markdown table: methods by data sets.
+    """Return a Markdown table of a score: methods by data sets.
 
-    Bold are the best of those that start from the one trained network, and what is not worse.
+    Bold: the best method that starts from the one trained network, and all that are not
+    significantly worse.
     """
     found = compare(table, score, OURS)
     data, methods = list(found["dataset"].unique()), list(found["method"].unique())
@@ -77,7 +81,7 @@ def _format_cell(
 
 
 def tabulate_strange(table: pd.DataFrame) -> str:
-    """Return a Markdown table of how well strange inputs are told from test rows (AUROC)."""
+    """Return a Markdown table of how well strange inputs are separated from test rows (AUROC)."""
     means = (
         table[table["dataset"] == "digits-classes"].groupby("method", sort=False)[STRANGE].mean()
     )
@@ -90,15 +94,15 @@ def tabulate_strange(table: pd.DataFrame) -> str:
 
 
 def tabulate_cost(table: pd.DataFrame) -> str:
-    """Return a Markdown table: processor seconds to fit, once compiled, and MB, by data set.
+    """Return a Markdown table of processor seconds to fit, once compiled, and MB, by data set.
 
-    A star marks seconds that were measured later than the rest.
+    A star marks seconds that were measured later than the others.
     """
     later = table[~table["first_call"]]
     data = list(table["dataset"].unique())
     lines = ["| | " + " | ".join(data) + " | lines |", "|---|" + "---|" * (len(data) + 1)]
     for method in table["method"].unique():
-        if method == "network":  # fitted by nobody
+        if method == "network":  # it is not fitted
             continue
         cells = []
         for dataset in data:
@@ -112,7 +116,7 @@ def tabulate_cost(table: pd.DataFrame) -> str:
 
 
 def draw(table: pd.DataFrame) -> Figure:
-    """Draw how far each method is from ours in NLL, in percent of ours, with 95 % intervals."""
+    """Draw each method's difference from ours in NLL, in percent of ours, with 95 % intervals."""
     data = list(table["dataset"].unique())
     figure = Figure(figsize=(10, 5.2), layout="constrained")
     axes: Any = figure.subplots(1, len(data), sharey=True)
@@ -139,7 +143,7 @@ def draw(table: pd.DataFrame) -> Figure:
 
 
 def drop_incomplete(table: pd.DataFrame) -> pd.DataFrame:
-    """Drop methods that lack some of a data set's seeds, and sets that have one seed alone.
+    """Drop methods that lack some seeds of a data set, and data sets with a single seed.
 
     Their means could not be compared.
     """

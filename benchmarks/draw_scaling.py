@@ -1,4 +1,4 @@
-"""The curves of docs/scaling.md, from what the benchmarks wrote.
+"""The figure of docs/scaling.md, from recorded results.
 
     python -m benchmarks.draw_scaling            writes docs/images/scaling.png
 
@@ -24,7 +24,7 @@ def read_results(name: str) -> Any:
 
 
 def draw_rows(axes: Axes, memory: Axes, found: dict[str, Any]) -> None:
-    """Draw seconds and peak memory over rows."""
+    """Draw seconds and peak memory against the number of rows."""
     for how, colour, words in (
         ("file", COLOURS[0], "read from a file"),
         ("memory", COLOURS[1], "in memory"),
@@ -43,12 +43,12 @@ def draw_rows(axes: Axes, memory: Axes, found: dict[str, Any]) -> None:
 
 
 def draw_bars(axes: Axes, values: dict[str, float], goal: float, title: str, label: str) -> None:
-    """Draw a number for each case, and the goal."""
+    """Draw a bar for each case, and the goal as a line."""
     axes.bar(list(values), list(values.values()), color=COLOURS[0], width=0.6)
     for place, value in enumerate(values.values()):
         axes.text(place, value, f"{value:.2f}", ha="center", va="bottom")
     axes.axhline(goal, color="0.5", linestyle=":")
-    axes.set_xlim(-0.5, len(values) - 0.1)  # the goal is told beside the bars
+    axes.set_xlim(-0.5, len(values) - 0.1)  # leaves room for the label of the goal
     axes.text(len(values) - 0.12, goal, f"goal {goal:g}", ha="right", va="bottom", color="0.35")
     axes.set(title=title, ylabel=label, ylim=(0, 1.25 * max(goal, *values.values())))
 
@@ -74,7 +74,7 @@ def main() -> None:
 
 
 def compute_ratios(found: dict[str, Any]) -> dict[str, float]:
-    """Compute the speed-up of the first sweep, whose workers compile, and of later ones."""
+    """Return the speed-up of the first sweep, whose workers compile, and of later ones."""
     words = {"compiled": "first", "found": "later"}
     return {
         f"{words[part]}, {one['points']} studies": one["speedup"]["working"]

@@ -1,4 +1,4 @@
-"""Doubt where reversals have a true answer: the tables behind docs/doubt.md and docs/paper.md.
+"""Uncertainty about reversals with a known answer: the tables of docs/doubt.md and docs/paper.md.
 
     python -m benchmarks.frontier corpora --corpora 5 --recipe paper    frontier_corpora_paper.csv
     python -m benchmarks.frontier corpora --recipe paper --found DIR …  the same of finished runs
@@ -8,11 +8,11 @@
     python -m benchmarks.frontier learning       learning_sentences.csv, _truth, _heard
     python -m benchmarks.frontier draw           docs/images/frontier.png, of what is recorded
 
-`corpora`: ten networks each on corpora of the seeds 0, 1, … (`--seeds` names others), asked as the
-claim of the report asks them; rows with seed `all` are means over corpora, with intervals over
+`corpora`: ten networks each on corpora of the seeds 0, 1, … (`--seeds` names others), measured as
+for the claim of the report; rows with seed `all` are means over corpora, with intervals over
 corpora. `full` and `learning` take hours without a GPU, `layers` needs one. Runs go to `--out`
-and are resumed; the tables go to `benchmarks/results`, and frontier.json there says on which
-machine and commit each was made. `--quick` (small networks) writes to `quick/`.
+and are resumed; the tables go to `benchmarks/results`, where frontier.json records the machine and
+commit of each. `--quick` (small networks) writes to `quick/`.
 """
 
 import argparse
@@ -46,7 +46,7 @@ Tables = dict[str, pd.DataFrame]
 
 
 def measure_corpora(arguments: argparse.Namespace) -> Tables:
-    """Ask the networks of several corpora, or collect those that have been asked."""
+    """Measure the networks of several corpora, or collect finished runs."""
     folders = list(arguments.found or [])
     for seed in [] if folders else arguments.seeds or range(arguments.corpora or 5):
         training = choose_training(None, seed, recipe=arguments.recipe, quick=arguments.quick)
@@ -99,10 +99,7 @@ def measure_full(arguments: argparse.Namespace) -> Tables:
 
 
 def measure_choices(arguments: argparse.Namespace) -> Tables:
-    """Tabulate strengths chosen without knowing the truth.
-
-    MC dropout and ensembles are not among them.
-    """
+    """Tabulate strengths chosen without knowing the truth, except of MC dropout and ensembles."""
     settings = FrontierSettings(rates=(), sizes=())
     if arguments.quick:
         settings = replace(settings, evidence=(1.0, 1 / 300), other_variances=(), num_steps=2)
@@ -112,14 +109,14 @@ def measure_choices(arguments: argparse.Namespace) -> Tables:
 
 
 def measure_layers(arguments: argparse.Namespace) -> Tables:
-    """Map the frontier with posteriors over more layers, of eight networks."""
+    """Map the frontier of eight networks with posteriors over more layers."""
     how: dict[str, Any] = {"quick": True} if arguments.quick else {"networks": 8}
     found = map_frontier("slips", arguments.out / "layers", layers=["query", "all"], **how)
     return {"frontier_layers": found.tables["frontier_summary"]}
 
 
 def measure_learning(arguments: argparse.Namespace) -> Tables:
-    """Follow errors along what is learned."""
+    """Measure errors against properties of the training corpus."""
     how = {"quick": arguments.quick, "corpora": arguments.corpora}
     return {
         f"learning_{along}": follow_learning(
@@ -130,7 +127,7 @@ def measure_learning(arguments: argparse.Namespace) -> Tables:
 
 
 def write_results(folder: Path, tables: Mapping[str, pd.DataFrame], command: str) -> None:
-    """Write tables, and for each the command, machine and commit behind it."""
+    """Write tables, and record the command, machine and commit behind each."""
     write_tables(folder, tables)
     path = folder / "frontier.json"
     known = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}

@@ -6,15 +6,15 @@
     PYTHONPATH=src:. python3 benchmarks/gpu.py ROWS.npz --cold --out cold.json   first calls there
     python -m benchmarks.gpu --compare cpu.json gpu.json --out benchmarks/results/gpu.json
 
-Parts, each written to the file as soon as it is measured; all but `training` need jax and numpy
-alone:
+Parts, each written to the file as soon as it is measured; all except `training` need only jax and
+numpy:
 
     posterior   `sample_posterior` for 176 outputs on 10,000 rows of a network, from arrays in host
                 memory to the posterior there: the first call, and the median of those after it
-    exact       exact draws (`method="hmc"`) for the same outputs, the same way
-    precision   the same with products in tf32 and bf16: seconds, and how far mean and covariance
-                are from float64
-    step        one step for N = 10⁶, D = 512 and 64 outputs: arithmetic of its products a second,
+    exact       exact draws (`method="hmc"`) for the same outputs, timed in the same way
+    precision   posteriors with products in tf32 and bf16: seconds, and the errors of mean and
+                covariance against float64
+    step        one step for N = 10⁶, D = 512 and 64 outputs: the FLOP/s of its matrix products,
                 beside the rates of such products alone
     large       N = 10⁶, D = 512, K = 1,000 from arrays in host memory to the posterior
     training    ten networks of the preset `paper`
@@ -54,7 +54,7 @@ RULE = FlowRule(likelihoods.compute_variance, likelihoods.average_by_quadrature)
 
 
 def measure_time(work: Callable[[], Any]) -> tuple[float, Any]:
-    """Seconds until the result is there, and the result."""
+    """Return the seconds until the result is computed, and the result."""
     began = time.perf_counter()
     found = work()
     jax.tree.map(lambda leaf: leaf.block_until_ready() if isinstance(leaf, jax.Array) else 0, found)
@@ -62,14 +62,12 @@ def measure_time(work: Callable[[], Any]) -> tuple[float, Any]:
 
 
 def measure_posterior(rows: Path, sizes: Numbers) -> Numbers:
-    """The whole posterior of one network, cold and warm."""
+    """Measure the whole posterior of one network, at the first and at later calls."""
     with np.load(rows) as data:
         features, targets = data["features"], data["targets"]
-    cold, found = measure_time(lambda: sample_posterior(features, targets).info)
-    warm = [
-        measure_time(lambda: sample_posterior(features, targets))[0]
-        for _ in range(sizes["repeats"])
-    ]
+    work = partial(sample_posterior, features, targets)
+    cold, found = measure_time(lambda: work().info)
+    warm = [measure_time(work)[0] for _ in range(sizes["repeats"])]
     return {
         "rows": len(features),
         "outputs": targets.shape[1],
@@ -81,7 +79,7 @@ def measure_posterior(rows: Path, sizes: Numbers) -> Numbers:
 
 
 def measure_exact(rows: Path, sizes: Numbers) -> Numbers:
-    """Exact draws for every output of one network, cold and warm."""
+    """Measure exact draws for every output of one network, at the first and at later calls."""
     with np.load(rows) as data:
         work = partial(sample_posterior, data["features"], data["targets"], method="hmc")
     cold, found = measure_time(lambda: work().info)
@@ -96,7 +94,10 @@ def measure_exact(rows: Path, sizes: Numbers) -> Numbers:
 
 
 def measure_precision(rows: Path, sizes: Numbers) -> Numbers:
-    """Seconds and errors of each precision; errors in posterior sd, and relative ones of P."""
+    """Measure seconds and errors of each precision.
+
+    Errors of means are in posterior standard deviations, those of covariances relative.
+    """
     with np.load(rows) as data:
         features, targets = data["features"], data["targets"][:, : sizes["compared"]]
     exact = sample_posterior(features, targets, dtype="float64")
@@ -123,7 +124,7 @@ def _measure_errors(found: Posterior, exact: Posterior) -> Numbers:
 
 
 def measure_step(sizes: Numbers) -> Numbers:
-    """One step at a large size, and its two products alone."""
+    """Measure one step at a large size, and one of its products alone."""
     N, D, K, block = sizes["N"], sizes["D"], sizes["slots"], sizes["block_rows"]
     blocks = N // block
     keys = jax.random.split(jax.random.key(0), 2)
@@ -142,24 +143,23 @@ def measure_step(sizes: Numbers) -> Numbers:
         with jax.default_matmul_precision("highest"):
             state, _ = flow.flow_step(init(K, D), rows, rule)
             again = partial(flow.flow_step, state, rows, rule)
-            again()  # compiled now
+            again()  # compiles
             seconds = median(measure_time(again)[0] for _ in range(5))
             rounded(B, G).block_until_ready()
             alone = median(measure_time(partial(rounded, B, G))[0] for _ in range(10))
-        flops = 6.0 * N * K * D * D  # B twice (spread, sums) and BᵀrB
+        rate = 6.0 * N * K * D * D / seconds / 1e12  # B twice (spread, sums) and BᵀrB
+        rate_alone = 2.0 * K * block * D * D / alone / 1e12
         found[str(how)] = {
             "seconds": seconds,
-            "tflops": flops / seconds / 1e12,
-            "tflops_of_products_alone": 2.0 * K * block * D * D / alone / 1e12,
+            "tflops": rate,
+            "tflops_of_products_alone": rate_alone,
+            "share": rate / rate_alone,
         }
-        found[str(how)]["share"] = (
-            found[str(how)]["tflops"] / found[str(how)]["tflops_of_products_alone"]
-        )
     return found
 
 
 def measure_large(sizes: Numbers) -> Numbers:
-    """A posterior of a thousand outputs on a million rows, in two precisions."""
+    """Measure a posterior of a thousand outputs on a million rows, in two precisions."""
     N, D, K = sizes["N"], sizes["D"], sizes["K"]
     rng = np.random.default_rng(0)
     features = rng.standard_normal((N, D), dtype=np.float32) / np.float32(np.sqrt(D))
@@ -185,16 +185,16 @@ def measure_large(sizes: Numbers) -> Numbers:
             "seconds": seconds,
             "steps_median": float(np.median(one.steps)),
             "steps_most": int(one.steps.max()),
-            # the first evaluation is no step, and costs as much
+            # the initial evaluation is not counted as a step, but costs as much
             "tflops": 6.0 * N * D * D * float((one.steps + 1).sum()) / seconds / 1e12,
             "message": one.message,
         }
-        print(how, json.dumps(found[how]), flush=True)  # the next may take long
+        print(how, json.dumps(found[how]), flush=True)  # at once, since the next may take long
     return found
 
 
 def measure_training(sizes: Numbers) -> Numbers:
-    """Ten networks of the preset, trained side by side."""
+    """Measure the training of ten networks of the preset, side by side."""
     from equivocal.gestalt import train
 
     first, _ = measure_time(lambda: train("paper", networks=sizes["networks"], epochs=2).seconds)
@@ -221,7 +221,7 @@ PARTS = ("posterior", "exact", "precision", "step", "large", "training")
 
 
 def measure(arguments: argparse.Namespace) -> None:
-    """Every part asked for, written as it is found."""
+    """Measure the requested parts, and write each result at once."""
     sizes = SMALL if arguments.small else FULL
     device = jax.devices()[0]
     found: Numbers = {
@@ -234,7 +234,7 @@ def measure(arguments: argparse.Namespace) -> None:
         began = time.perf_counter()
         try:
             found[name] = work(arguments.data, sizes) if name in PARTS[:3] else work(sizes)
-        except Exception as error:  # the other parts go on
+        except Exception as error:  # continue with the other parts
             found[name] = {"failed": f"{type(error).__name__}: {str(error)[:300]}"}
         print(f"{name} ({time.perf_counter() - began:.0f} s):", json.dumps(found[name]), flush=True)
         arguments.out.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
@@ -249,7 +249,10 @@ VARIANTS: dict[str, Numbers] = {
 
 
 def measure_cold(rows: Path, out: Path) -> None:
-    """First and later calls with each set of options; this process leaves the device alone."""
+    """Measure first and later calls with each set of options, each in a process of its own.
+
+    This process does not use the device.
+    """
     found = {}
     for name, options in VARIANTS.items():
         command = [sys.executable, __file__, str(rows), "--options", json.dumps(options)]
@@ -261,7 +264,7 @@ def measure_cold(rows: Path, out: Path) -> None:
 
 
 def measure_first_call(rows: Path, options: Numbers, repeats: int = 5) -> Numbers:
-    """One first call and some later ones, with and without the verdict, in this process."""
+    """Measure one first call and some later ones, with and without diagnostics, in this process."""
     GPU_OPTIONS.clear()
     GPU_OPTIONS.update(options)
     compiled: list[float] = []
@@ -294,7 +297,7 @@ def measure_first_call(rows: Path, options: Numbers, repeats: int = 5) -> Number
 
 
 def save_rows(run: Path, out: Path) -> None:
-    """The rows that `benchmarks.sampling` measures on."""
+    """Save the rows that `benchmarks.sampling` measures on."""
     from benchmarks.sampler.problems import collect_run_rows
     from benchmarks.sampler.settings import BenchSettings
 
@@ -303,7 +306,7 @@ def save_rows(run: Path, out: Path) -> None:
 
 
 def compare(files: list[Path], out: Path) -> None:
-    """Two machines side by side."""
+    """Compare the results of two machines."""
     cpu, gpu = (json.loads(file.read_text(encoding="utf-8")) for file in files)
     ratios = {
         f"{name}_times_faster": cpu[name]["seconds"] / gpu[name]["seconds"]

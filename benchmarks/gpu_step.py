@@ -1,23 +1,23 @@
-"""One step of the flow on an accelerator, against the floor that its matrix products set.
+"""One step of the flow on an accelerator, compared with the time of its matrix products.
 
     PYTHONPATH=src python3 benchmarks/gpu_step.py OUT.json            K=176, D=101, J=128, N=10,000
-    PYTHONPATH=src python3 benchmarks/gpu_step.py OUT.json --small    does it still work? on a CPU
+    PYTHONPATH=src python3 benchmarks/gpu_step.py OUT.json --small    a check that it works
 
-Imports jax, numpy and `equivocal.sampling` alone. Measures, each as the median of many calls that
-wait for their result, after one that compiles:
+Imports only jax, numpy and `equivocal.sampling`. Each number is the median of many calls that wait
+for their result, after one that compiles:
 
     gemm         rates of matrix products: large square ones, and batches shaped like the step's,
                  in float32 ("highest"), with TF32 inside, and as JAX multiplies by default
     step         one `flow_step` and its parts (`propose`, `correct_mean`, `sum_rows`,
                  `judge_proposal`), with and without mean corrections and for averages over J
-                 particles; beside each the floor: its matrix products' arithmetic over the best
-                 float32 rate
-    blocks       `flow_step` for rows cut into blocks of several sizes: what a plan should choose
-    step_over_own_products   the step over the time of its products alone, at their own shapes
+                 particles; with each its floor, the time that its matrix products would take at
+                 the best float32 rate
+    blocks       `flow_step` for rows cut into blocks of several sizes, to inform the memory plan
+    step_over_own_products   the step divided by the time of its products alone, in their shapes
     end_to_end   `sample_posterior` from arrays in host memory to the posterior, cold and warm
 
-The floor counts D, not the D + 3 that padding makes of it, and each symmetric product in full, as
-the code computes it. A part that fails (out of memory, say) is reported, and the rest goes on.
+The floor is computed with D, not with the padded D + 3, and counts each symmetric product in full,
+as the code computes it. A part that fails (out of memory, say) is reported, and the rest continues.
 """
 
 import argparse
@@ -41,7 +41,7 @@ from equivocal.sampling.engine.plan import LANES
 from equivocal.sampling.engine.problem import Likelihood, Problem
 from equivocal.sampling.engine.rows import Rows, lay_out
 
-PRECISIONS = ("highest", "default")  # of the sampler; what "default" is, the device decides
+PRECISIONS = ("highest", "default")  # of the sampler; "default" depends on the device
 GEMM_PRECISIONS = ("highest", "tensorfloat32", "default")
 RULE = FlowRule(likelihoods.compute_variance, likelihoods.average_by_quadrature)
 RULES = {
@@ -57,7 +57,7 @@ Numbers = dict[str, Any]
 BATCH, CURVATURE = (
     "batch (K,N,D)·(K,D,D)",
     "curvature (K,D,N)·(K,N,D)",
-)  # the products of a step, as it has them
+)  # the products of a step, in their shapes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,7 +74,7 @@ class Sizes:
 
     @property
     def wide(self) -> int:
-        """D filled up."""
+        """D with padding."""
         return -(-self.D // LANES) * LANES
 
 
@@ -94,7 +94,7 @@ def measure_median(work: Callable[[], Any], repeats: int) -> float:
 
 
 def draw_data(sizes: Sizes) -> tuple[np.ndarray, np.ndarray]:
-    """Logistic features with a constant, and targets of weak to strong outputs."""
+    """Draw logistic features with a constant, and targets of weak to strong outputs."""
     rng = np.random.default_rng(0)
     latent = rng.standard_normal((sizes.N, 20))
     psi = np.ones((sizes.N, sizes.D), np.float32)
@@ -106,16 +106,16 @@ def draw_data(sizes: Sizes) -> tuple[np.ndarray, np.ndarray]:
 
 
 def attempt(work: Callable[[], Numbers]) -> Numbers:
-    """What it gives, or why it gives nothing."""
+    """Return the numbers that `work` returns, or the reason why it failed."""
     try:
         return work()
-    except Exception as error:  # whatever it is, the other parts go on
+    except Exception as error:  # whatever it is, continue with the other parts
         reason = f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
         return {"failed": reason[:300]}
 
 
 def measure_gemm(sizes: Sizes) -> Numbers:
-    """TFLOP/s by shape and precision."""
+    """Measure matrix products: TFLOP/s by shape and precision."""
     K, N, D, n = sizes.K, sizes.N, sizes.wide, sizes.square
     shapes = {
         "square": ((n, n), (n, n)),
@@ -145,14 +145,14 @@ def _measure_gemm(
 
 
 def find_best_rate(rates: Numbers) -> float | None:
-    """The fastest float32 product, in FLOP/s."""
+    """Return the rate of the fastest float32 product, in FLOP/s."""
     found = [shape["highest"].get("tflops") for shape in rates.values() if "highest" in shape]
     good = [rate for rate in found if rate is not None]
     return max(good) * 1e12 if good else None
 
 
 def compare_with_products(results: Numbers) -> Numbers:
-    """A step over the time its own matrix products take alone, at the shapes it has them in."""
+    """Compare a step with the time of its matrix products alone, in their shapes."""
     product = {name: results["gemm"][name]["highest"]["seconds"] for name in (BATCH, CURVATURE)}
     found: Numbers = {}
     for name, times in (("corrections=3", 2), ("corrections=0", 1)):  # B is computed once or twice
@@ -163,7 +163,7 @@ def compare_with_products(results: Numbers) -> Numbers:
 
 
 def count_flops(sizes: Sizes, rule: FlowRule) -> Numbers:
-    """Arithmetic of the matrix products in each part of a step."""
+    """Count the operations of the matrix products in each part of a step."""
     K, N, D = sizes.K, sizes.N, sizes.D
     particles = 2.0 * K * N * D * sizes.J if rule.symmetric else 0.0
     parts = {
@@ -180,7 +180,7 @@ def count_flops(sizes: Sizes, rule: FlowRule) -> Numbers:
 
 
 def make_rows(sizes: Sizes, block_rows: int) -> Rows:
-    """The made-up rows in blocks, on the device."""
+    """Return the made-up rows in blocks, on the device."""
     psi, targets = draw_data(sizes)
     problem = Problem.build(psi, targets, None, 0.0, 1.0, Likelihood.BERNOULLI, None)
     block = min(block_rows, sizes.N)
@@ -188,7 +188,7 @@ def make_rows(sizes: Sizes, block_rows: int) -> Rows:
 
 
 def take_first_steps(sizes: Sizes, rows: Rows, rule: FlowRule, nodes: Any) -> flow.FlowState:
-    """A state in the middle of a run: three steps from near the prior."""
+    """Return a state from the middle of a run: three steps from near the prior."""
     eye = jnp.broadcast_to(0.3 * jnp.eye(sizes.wide), (sizes.K, sizes.wide, sizes.wide))
     state: flow.FlowState = flow.start_flow(jnp.zeros((sizes.K, sizes.wide), jnp.float32), eye)
     for _ in range(3):
@@ -197,7 +197,7 @@ def take_first_steps(sizes: Sizes, rows: Rows, rule: FlowRule, nodes: Any) -> fl
 
 
 def measure_step(sizes: Sizes, rate: float | None) -> Numbers:
-    """Every rule at every precision."""
+    """Measure a step and its parts for every rule at every precision."""
     rows = make_rows(sizes, sizes.N)
     found: Numbers = {}
     for name, rule in RULES.items():
@@ -211,7 +211,7 @@ def measure_step(sizes: Sizes, rate: float | None) -> Numbers:
 
 
 def _time_parts(sizes: Sizes, rows: Rows, rule: FlowRule) -> Numbers:
-    """Seconds of a whole step and of each part alone."""
+    """Measure a whole step and each part alone, in seconds."""
     nodes = None
     if rule.symmetric:
         noise = draw_noise(0, range(sizes.K), sizes.J, sizes.wide)
@@ -238,7 +238,7 @@ def _time_parts(sizes: Sizes, rows: Rows, rule: FlowRule) -> Numbers:
 
 
 def _compare_with_floor(times: Numbers, flops: Numbers, rate: float | None) -> Numbers:
-    """Each part's seconds with its arithmetic, its floor and the ratio to it."""
+    """Add to each part its number of operations, its floor and the ratio to the floor."""
     for part, found in times.items():
         if part in flops and "seconds" in found:
             floor = flops[part] / rate if rate else None
@@ -248,7 +248,7 @@ def _compare_with_floor(times: Numbers, flops: Numbers, rate: float | None) -> N
 
 
 def measure_blocks(sizes: Sizes) -> Numbers:
-    """Seconds of a step, by rows in a block."""
+    """Measure a step in seconds, by the number of rows in a block."""
 
     def one(block_rows: int) -> Numbers:
         rows = make_rows(sizes, block_rows)
@@ -261,7 +261,7 @@ def measure_blocks(sizes: Sizes) -> Numbers:
 
 
 def measure_end_to_end(sizes: Sizes) -> Numbers:
-    """Seconds of the first and of later calls, at each precision."""
+    """Measure the first and later calls of `sample_posterior`, in seconds."""
     psi, targets = draw_data(sizes)
 
     def one() -> Numbers:
@@ -284,7 +284,7 @@ def measure_end_to_end(sizes: Sizes) -> Numbers:
 
 
 def show(title: str, numbers: Numbers, indent: int = 0) -> None:
-    """A table as plain text: names to the left, their numbers to the right."""
+    """Print nested numbers as plain text: names on the left, numbers on the right."""
     pad = "  " * indent
     nested = {k: v for k, v in numbers.items() if isinstance(v, dict)}
     flat = {k: v for k, v in numbers.items() if not isinstance(v, dict)}
@@ -297,7 +297,7 @@ def show(title: str, numbers: Numbers, indent: int = 0) -> None:
 
 
 def format_cell(value: object) -> str:
-    """A number with four digits, anything else as it is."""
+    """Format a number with four digits, and anything else by `str`."""
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 

@@ -1,4 +1,4 @@
-"""How long a world of 2,000 words and 200 actions takes, and how much memory.
+"""Time and memory of a world of 2,000 words and 200 actions.
 
     python -m benchmarks.large_world
 
@@ -37,15 +37,15 @@ Result = TypeVar("Result")
 
 
 def _measure_peak() -> float:
-    """The most memory this process has held, in MiB."""
+    """Return the peak memory of this process, in MiB."""
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return float(peak) / (2**20 if sys.platform == "darwin" else 2**10)  # bytes there, KiB here
+    return float(peak) / (2**20 if sys.platform == "darwin" else 2**10)  # bytes or KiB
 
 
 def _time_stage(
     stages: dict[str, dict[str, float]], name: str, work: Callable[[], Result]
 ) -> Result:
-    """Run one stage and note its seconds and the peak memory after it."""
+    """Run one stage and record its seconds and the peak memory after it."""
     began = perf_counter()
     result = work()
     seconds = perf_counter() - began
@@ -54,7 +54,7 @@ def _time_stage(
 
 
 def _measure(num_words: int, num_actions: int) -> dict[str, Any]:
-    """Everything about one world. Runs in a fresh process, so nothing is imported or cached."""
+    """Measure one world; runs in a fresh process, in which nothing is imported or cached."""
     stages: dict[str, dict[str, float]] = {}
     text = write_large_world(num_words, num_actions)
 

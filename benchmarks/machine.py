@@ -1,4 +1,4 @@
-"""Where results go, and the facts about the machine that they are stored with."""
+"""The folder of results, and the description of the machine that is stored with them."""
 
 from pathlib import Path
 

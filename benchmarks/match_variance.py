@@ -1,10 +1,10 @@
-"""What each choice of the match explains, from results/matches.csv; measures nothing.
+"""The variance that each choice of the match explains, computed from results/matches.csv.
 
     python -m benchmarks.match_variance      writes results/match_variance.csv and its figure
 
-The recorded table was made before `free` and the logits were kept. Which posteriors were drawn
-freely follows from the design. Activations are not in the table, so that ranks of the effect stand
-in for logits: like those, they are not decided by the few specifications with very large effects.
+The recorded table is older than the columns `free` and the logits. Which posteriors were drawn
+freely follows from the design. Activations are not in the table, so ranks of the effect replace
+logits: like logits, they are not dominated by the few specifications with very large effects.
 """
 
 from pathlib import Path

@@ -1,12 +1,12 @@
-"""How long mixed models of a reading experiment take: linear and logistic, one fit and all of them.
+"""The time of mixed models of a reading experiment: linear and logistic, one fit and a comparison.
 
     python -m benchmarks.mixed_models            100 participants × 60 items × 10 words
-    python -m benchmarks.mixed_models --quick    does it still work? seconds
+    python -m benchmarks.mixed_models --quick    a check that it works; seconds
 
 `fit`: one model with a measure, intercepts for participants and items; `slopes`: with slopes for
-participants as well; `compare`: all that `equivocal compare` fits for one measure (with and without
-it, linear models also by REML) and checks before. Seconds of processor time, which other work on
-the machine hardly changes, and of the clock; the median of three. The goal is 3 s for a fit.
+participants as well; `compare`: all models that `equivocal compare` fits for one measure (with and
+without it, linear models also by REML), with its checks. Medians of three, in seconds of processor
+time, which other load hardly changes, and of wall-clock time. The goal is 3 s for a fit.
 
 Writes `benchmarks/results/mixed_models.json` (`--quick`: `quick/mixed_models.json`).
 """
@@ -42,7 +42,7 @@ def make_trials(participants: int, items: int, words: int) -> tuple[pd.DataFrame
 
 
 def measure_seconds(call: Callable[[], Any]) -> dict[str, float]:
-    """Return the median seconds of a call, on the processor and by the clock."""
+    """Return the median seconds of a call, in processor time and wall-clock time."""
     used, took = [], []
     for _ in range(REPEATS):
         began, started = process_time(), perf_counter()
@@ -53,7 +53,7 @@ def measure_seconds(call: Callable[[], Any]) -> dict[str, float]:
 
 
 def list_tasks(joined: dict[str, Joined]) -> dict[str, Callable[[], Any]]:
-    """List what is measured, by name."""
+    """Return the calls to measure, by name."""
     trials = joined["gaussian"].trials
     x = trials["surprise"].to_numpy()
     X = np.column_stack([np.ones(len(x)), (x - x.mean()) / x.std()])

@@ -1,4 +1,4 @@
-"""Posteriors over a last layer among their peers: same trained network, same rows.
+"""Posteriors over a last layer compared with other methods on the same network and rows.
 
     python -m benchmarks.peers                        five seeds; two hours or so on two cores
     python -m benchmarks.peers --quick --out DIR      three seeds (one for many labels); 6 minutes
@@ -7,12 +7,13 @@
 Writes `DIR/peers.csv`, one row for each data set, method and seed, after every fit, so that an
 interrupted run keeps what it has. `nll`, `brier` and `ece` (pooled over labels) are those of the
 test rows. `fit_s` is on top of the trained network; `deep-ensemble` and `mc-dropout` train networks
-of their own, which counts. `predict_s` is a second call on the test rows, `peak_mb` what resident
-memory grew by while fitting. BLAS and PyTorch have one thread each: with two they wait for each
-other on problems of this size and take five to twelve times as long. `benchmarks.comparison` holds
-data, networks, methods and measures; what needs a package that is not installed is left out with
-one line. The recorded numbers are in `benchmarks/results/peers.csv`; `python -m
-benchmarks.draw_peers` makes the table and the figure of docs/peers.md from them.
+of their own, which is included. `predict_s` is the time of a second call on the test rows,
+`peak_mb` the growth of resident memory while fitting. BLAS and PyTorch have one thread each: with
+two they wait for each other on problems of this size and take five to twelve times as long.
+`benchmarks.comparison` has the data, networks, methods and measures. Methods and data that need a
+missing package are skipped with a message. The recorded numbers are in
+`benchmarks/results/peers.csv`; `python -m benchmarks.draw_peers` makes the table and the figure of
+docs/peers.md from them.
 """
 
 import csv
@@ -51,7 +52,7 @@ QUICK_LABELS = {  # the most labels for which --quick runs a method
 def list_rows(
     data: list[str], methods: list[str], seeds: int, *, quick: bool
 ) -> Iterator[dict[str, Any]]:
-    """Yield the row of each data set, method and seed; print what is left out, once."""
+    """Yield the row of each data set, method and seed; print once why something is skipped."""
     said: set[str] = set()
     for name in data:
         fitted: set[str] = set()
@@ -110,7 +111,7 @@ def main(
         raise typer.BadParameter(str(error)) from None
     _use_one_torch_thread()
     out.mkdir(parents=True, exist_ok=True)
-    warnings.simplefilter("ignore")  # of the peers: defaults that will change, and the like
+    warnings.simplefilter("ignore")  # of other packages, such as changes of defaults
     with (
         use_one_blas_thread(),
         (out / "peers.csv").open("w", encoding="utf-8", newline="") as file,

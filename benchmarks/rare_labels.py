@@ -1,9 +1,10 @@
-"""Where averaging over the weights pays: test NLL by how rare a label is, against the mean weights.
+"""Test NLL by how rare a label is, averaged over the posterior and at its mean weights.
 
     python -m benchmarks.rare_labels                  yeast, andes, wide; three seeds, minutes
 
-A label that is nearly always on is as rare as one that is nearly always off. Prior and posterior
-are those of `ours` in `benchmarks.peers`; docs/sampling.md has the numbers.
+It shows where averaging over weights pays. A label that is nearly always on counts as rare, like
+one that is nearly always off. Prior and posterior are those of `ours` in `benchmarks.peers`;
+docs/sampling.md has the numbers.
 """
 
 from itertools import pairwise

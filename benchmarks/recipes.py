@@ -1,4 +1,4 @@
-"""The recipes of training: do they do what they say, and what do they cost?
+"""The training recipes: their cost, and whether they reproduce the training they stand for.
 
     python -m benchmarks.recipes --only seconds     time of `paper`, from two epochs
     python -m benchmarks.recipes --only cv          held-out loss by strength of the weight decay
@@ -8,24 +8,24 @@
     python -m benchmarks.recipes --only networks    trains and saves (--recipe, --world, --out)
     python -m benchmarks.recipes --quick            all but `networks`, small
 
-`torch`: ten networks of each, from other initial weights (both uniform in ±1/√n for n inputs of a
-layer) and in other orders of the same sentences. Compared are mean logits at the last word of the
-study's eight reversals: of the words that syntax indicates, of those that are plausible, and of
-objects that have no part in the sentence. `equivalent_within` is the smallest margin for which two
+`torch`: ten networks of each, from different initial weights (both uniform in ±1/√n for n inputs of
+a layer) and with different orders of the same sentences. It compares mean logits at the last word
+of the study's eight reversals: of the words that syntax indicates, of the plausible ones, and of
+objects that do not occur in the sentence. `equivalent_within` is the smallest margin for which two
 one-sided tests at 5 % call the means equivalent: the farther end of the difference's 90 % interval.
-`seconds_per_epoch` is of all networks side by side for ours, of one for PyTorch (by the clock: with
-`--workers` several train at once).
+`seconds_per_epoch` is the time of all networks side by side for ours, of one network for PyTorch
+(wall-clock time: with `--workers` several train at once).
 
 `sg2018`: plain gradient descent on the same sentences in the same order. `single`: one at a time,
 rate 1e-5, momentum 0.9. `ten`, the recipe: ten in a step, with ten times the rate over 1 − 0.9 in
-place of momentum. `hundred`: a hundred in a step with a hundred times the rate and momentum as it
-was, which then remembers a hundred times as many sentences. `hundred_without_momentum`: as `ten`,
-with a hundred. `hundred_plain`: a hundred in a step with a hundred times the rate, beside
-`single_plain`, one at a time, both without momentum at all. `weights_apart` from `single` or
-`single_plain` is a share of how far training moved the weights.
+place of momentum. `hundred`: a hundred in a step with a hundred times the rate and the same
+momentum, which then averages over a hundred times as many sentences. `hundred_without_momentum`: as
+`ten`, with a hundred. `hundred_plain`: a hundred in a step with a hundred times the rate, compared
+with `single_plain`, one at a time, both without momentum. `weights_apart` is the distance from the
+weights of `single` or `single_plain`, divided by the distance that training moved these.
 
-Writes `benchmarks/results/recipes_PART.json` (`--quick`: under `quick/`). Besides jax, numpy and
-scipy, needs what `equivocal.gestalt` imports, and `torch` for that part.
+Writes `benchmarks/results/recipes_PART.json` (`--quick`: under `quick/`). The part `torch` needs
+PyTorch.
 """
 
 import argparse
@@ -58,10 +58,9 @@ from equivocal.store.files import write_text_atomically
 from equivocal.study import load_stimuli, load_study
 from equivocal.world import World
 
-PARTS = ("seconds", "cv", "torch", "sg2018", "networks")
-SINGLE: dict[str, Any] = {"batch": 1, "learning_rate": 1e-5, "momentum": 0.9}  # as in 2018
+SINGLE: dict[str, Any] = {"batch": 1, "learning_rate": 1e-5, "momentum": 0.9}  # those of 2018
 HUNDRED: dict[str, Any] = {"batch": 100, "learning_rate": 1e-3, "momentum": 0.0}
-BATCHES: dict[str, dict[str, dict[str, Any]]] = {  # what is compared with what, first of all
+BATCHES: dict[str, dict[str, dict[str, Any]]] = {  # by the run with which the others are compared
     "single": {
         "single": SINGLE,
         "ten": {},
@@ -75,7 +74,7 @@ Numbers = dict[str, Any]
 
 
 def measure_seconds(_: argparse.Namespace, changes: Numbers) -> Numbers:
-    """Take the time of the second epoch, for one network and for ten."""
+    """Measure the time of the second epoch, for one network and for ten."""
     found: Numbers = {}
     epochs = TrainingSettings(recipe="paper").epochs
     for networks in (1, 10):
@@ -115,7 +114,7 @@ def measure_cv(arguments: argparse.Namespace, changes: Numbers) -> Numbers:
 def measure_reversals(
     models: list[SentenceGestalt], world: World
 ) -> dict[str, Float[np.ndarray, " networks"]]:
-    """Mean logits at the last word of the study's reversals, by kind of word and role."""
+    """Return mean logits at the last word of the study's reversals, by kind of word and role."""
     study = load_study("paper")
     stimuli = load_stimuli(study.stimuli_path, world)
     number = {unit: index for index, unit in enumerate(world.units)}
@@ -172,7 +171,7 @@ def compare_means(
 
 
 def measure_torch(arguments: argparse.Namespace, changes: Numbers) -> Numbers:
-    """Train the same recipe here and in PyTorch, and compare what the networks say."""
+    """Train the same recipe here and in PyTorch, and compare the networks' answers."""
     import torch
 
     networks = arguments.networks or 10
@@ -204,7 +203,7 @@ def measure_torch(arguments: argparse.Namespace, changes: Numbers) -> Numbers:
 
 
 def _compare_runs(run: Run, fitted: list[tuple[SentenceGestalt, list[float]]]) -> Numbers:
-    """Compare networks of both on reversals and held-out sentences; prints what it finds."""
+    """Compare the networks of both on reversals and held-out sentences, and print the result."""
     ours = measure_reversals(list(run.models), run.world)
     theirs = measure_reversals([model for model, _ in fitted], run.world)
     ours["held_out_loss"] = run.curves.groupby("network")["test_loss"].min().to_numpy()
@@ -228,7 +227,7 @@ def _compare_runs(run: Run, fitted: list[tuple[SentenceGestalt, list[float]]]) -
 def _fit_torch(
     seed: int, settings: TrainingSettings, threads: int, device: str
 ) -> tuple[SentenceGestalt, list[float]]:
-    """Train one network in PyTorch; returns it as ours, and its held-out losses."""
+    """Train one network in PyTorch; return it as one of ours, and its held-out losses."""
     import torch
 
     from benchmarks.torch_reference import Data, collect_data, convert, fit_recipe, split
@@ -242,7 +241,7 @@ def _fit_torch(
 
 
 def measure_sg2018(arguments: argparse.Namespace, changes: Numbers) -> Numbers:
-    """Train by single sentences and by hundreds, and compare weights and answers."""
+    """Train by single sentences and by batches, and compare weights and answers."""
     from equivocal.gestalt.probing import compute_activations
 
     world = World.load("sg2018")
@@ -299,9 +298,9 @@ MAKERS = {
 
 
 def main() -> None:
-    """Measure the parts that are asked for and write the results."""
+    """Measure the requested parts and write the results."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--only", nargs="+", choices=PARTS, default=PARTS[:-1])
+    parser.add_argument("--only", nargs="+", choices=MAKERS, default=list(MAKERS)[:-1])
     parser.add_argument("--quick", action="store_true", help="does it run? not to be quoted")
     parser.add_argument("--networks", type=int)
     parser.add_argument("--epochs", type=int, help="passes, where not those of the recipe")

@@ -3,8 +3,8 @@
     python -m benchmarks.reference_draws FOLDER
 
 The folder has `gold_data_NAME.npz` (X, t) and `gold_NAME_sVARIANCE.npz` (prior_mean, prior_var,
-mean, cov). Errors are of the worst mean, in posterior standard deviations, and of the covariance,
-in relative Frobenius norm. Beside them stands the Monte Carlo error to expect of one mean and of
+mean, cov). The table has the error of the worst mean, in posterior standard deviations, and of the
+covariance, in relative Frobenius norm, each with the expected Monte Carlo error of one mean or of
 the covariance: ∇u of docs/maths.md (26) has the variance `shift` in each direction.
 """
 
@@ -20,7 +20,7 @@ HEAD = "data | prior variance | effective size | R-hat | means | expected | cova
 
 
 class Found(NamedTuple):
-    """How far the moments of `hmc` are from the reference's."""
+    """The errors of the moments of `hmc` against the reference's."""
 
     size: float
     r_hat: float

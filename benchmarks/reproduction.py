@@ -1,11 +1,11 @@
-"""The whole reproduction against the training of its networks alone: time and peak memory.
+"""Time and peak memory of the whole reproduction, compared with the training of its networks.
 
     python -m benchmarks.reproduction            ten networks, three priors; 25 minutes
-    python -m benchmarks.reproduction --quick    does it still work? two minutes
-    python -m benchmarks.reproduction --out runs/paper    keep what was made, in a new folder
+    python -m benchmarks.reproduction --quick    a check that it works; two minutes
+    python -m benchmarks.reproduction --out runs/paper    keep the results, in a new folder
 
-Goals: at most 5 times the time of training, and less than 3 GB. All is made anew, in a folder
-that is removed afterwards unless it is named. Run it on a machine that does nothing else. Writes
+Goals: at most 5 times the time of training, and less than 3 GB. Everything is computed afresh, in
+a temporary folder unless `--out` names one. Run it on an idle machine. Writes
 `benchmarks/results/reproduction.json` (`--quick`: `quick/reproduction.json`).
 """
 
@@ -31,7 +31,7 @@ def main(
     quick: Annotated[bool, typer.Option(help="Small sizes, to see that it runs.")] = False,
     kept: Annotated[Path | None, typer.Option("--out", help="A new folder to keep it in.")] = None,
 ) -> None:
-    """Run it as a user would, in a process of its own."""
+    """Run the command as a user would, in a process of its own."""
     if kept is not None and kept.exists():
         raise SystemExit(f"{kept} exists; what it holds would be used again: name a new folder.")
     with tempfile.TemporaryDirectory() as name:

@@ -1,12 +1,12 @@
 """Posteriors against scikit-learn, NUTS and the literal algorithm, measured on this machine.
 
-    python -m benchmarks.sampling --quick                   does it still work? about a minute
+    python -m benchmarks.sampling --quick                   a check that it works; about a minute
     python -m benchmarks.sampling                           all comparisons
     python -m benchmarks.sampling --full --record           a million rows too, for the record
     python -m benchmarks.sampling --only sklearn --json -   one comparison, as JSON
 
-What is compared with what, and what is counted, is described in the modules of
-`benchmarks.sampler`. Close other programs first: the times are those of this machine as it is now.
+The modules of `benchmarks.sampler` describe what is compared and what is timed. Close other
+programs first, since they would slow down some of the measurements.
 """
 
 import sys
@@ -23,7 +23,7 @@ from equivocal.errors import UserError
 from equivocal.store.files import ensure_writable, write_text_atomically
 from equivocal.store.folders import has_run
 
-# Without this folder, and no other named, rows are made up; the table says which.
+# Rows are taken from this folder if no other is named, and made up if it does not exist.
 PAPER = Path("runs/paper")
 
 Only = Annotated[
@@ -85,7 +85,7 @@ def measure(
 
 
 def _check_writable(json: str | None) -> None:
-    """Complain before the work rather than after it."""
+    """Refuse a file that cannot be written before the work rather than after it."""
     if json is None or json == "-":
         return
     if Path(json).exists():
@@ -94,7 +94,7 @@ def _check_writable(json: str | None) -> None:
 
 
 def main() -> None:
-    """Run the command; a user's mistake gets one sentence and exit code 2."""
+    """Run the command; report a user's mistake in one sentence with exit code 2."""
     try:
         typer.run(measure)
     except UserError as error:

@@ -1,19 +1,19 @@
-"""What it costs to cut rows over devices, and to read them from a file.
+"""The cost of splitting rows over devices, and of reading them from a file.
 
     python -m benchmarks.scaling                                   both parts; over an hour
     python -m benchmarks.scaling --only sharded
     python -m benchmarks.scaling --only streamed --rows 100000 1000000
-    python -m benchmarks.scaling --small --out scaling.json        does it still work?
+    python -m benchmarks.scaling --small --out scaling.json        a check that it works
 
-    sharded    32 outputs on 20,000 rows of 101 features: one device, then the same rows cut over 2
-               and 4 devices forced onto the same cores, taken in turns; medians, and their ratio.
+    sharded    32 outputs on 20,000 rows of 101 features: one device, and the same rows split over
+               2 and 4 devices on the same cores, in alternation; medians, and their ratio.
                Goal: at most 1.15.
-    streamed   16 outputs on rows of 101 features in a `.npy` file, read again in every pass inside
-               a budget of 2 GB: seconds, and the largest memory of the whole process (Python, JAX
-               and all). Goal: 10⁷ rows (4 GB of features) below 2 GB. Beside it, where they fit,
-               the same rows in memory.
+    streamed   16 outputs on rows of 101 features in a `.npy` file, read again in every pass within
+               a budget of 2 GB: seconds, and the peak memory of the whole process (Python and JAX
+               included). Goal: 10⁷ rows (4 GB of features) below 2 GB. For comparison, up to 10⁶
+               rows are also kept in memory.
 
-Every measurement is a process of its own; results go to benchmarks/results/scaling.json.
+Every measurement runs in a process of its own; results go to benchmarks/results/scaling.json.
 """
 
 import argparse
@@ -34,11 +34,11 @@ Numbers = dict[str, Any]
 D, BUDGET = 101, 2_000_000_000
 CHUNK = 50_000
 RESULTS = Path(__file__).parent / "results" / "scaling.json"
-BUILD = Path(__file__).parents[1] / "build"  # since /tmp may be memory
+BUILD = Path(__file__).parents[1] / "build"  # not /tmp, which may be in memory
 
 
 def make_rows(folder: Path, rows: int, outputs: int, features: int) -> None:
-    """Logistic features of a few latent dimensions and answers to them, written in parts."""
+    """Write logistic features of a few latent dimensions and targets to a folder, in chunks."""
     rng = np.random.default_rng(0)
     shape = (rows, features)
     psi = np.lib.format.open_memmap(folder / "features.npy", "w+", np.float32, shape)
@@ -56,7 +56,7 @@ def make_rows(folder: Path, rows: int, outputs: int, features: int) -> None:
 
 
 def measure_sharded_here(folder: str, devices: str, repeats: str) -> Numbers:
-    """One device and several in turns, after one call of each that compiles."""
+    """Measure one device and several in alternation, after one call of each that compiles."""
     from equivocal.sampling import sample_posterior
 
     psi, t = (np.load(Path(folder) / f"{name}.npy") for name in ("features", "targets"))
@@ -72,12 +72,12 @@ def measure_sharded_here(folder: str, devices: str, repeats: str) -> Numbers:
 
 
 def measure_streamed_here(folder: str, how: str) -> Numbers:
-    """One posterior, and what the process took at most."""
+    """Measure one posterior: seconds, and the peak memory of this process."""
     from equivocal.sampling import sample_posterior
 
     files = [Path(folder) / f"{name}.npy" for name in ("features", "targets")]
     psi, t = (np.load(file, mmap_mode="r") if how == "file" else np.load(file) for file in files)
-    # a budget that all sizes exceed, laid out, makes the smaller ones comparable
+    # a budget that all sizes exceed once laid out, so that small ones are streamed too
     budget = min(BUDGET, 2 * psi.nbytes) if how == "file" else None
     began = time.perf_counter()
     info = sample_posterior(psi, t, memory_budget=budget).info
@@ -90,13 +90,13 @@ def measure_streamed_here(folder: str, how: str) -> Numbers:
 
 
 def _measure_peak() -> int:
-    """Return the memory of this process alone: `ru_maxrss` would begin with its parent's."""
+    """Return the peak memory of this process; `ru_maxrss` would start from its parent's."""
     status = Path("/proc/self/status").read_text(encoding="ascii")
     return int(status.split("VmHWM:")[1].split()[0]) * 1024
 
 
 def run_in_child(name: str, *arguments: str, devices: int = 1) -> Numbers:
-    """A function of this file in a process of its own."""
+    """Run a function of this file in a process of its own, and return its numbers."""
     flags = os.environ.get("XLA_FLAGS", "")
     if devices > 1:
         flags += f" --xla_force_host_platform_device_count={devices}"
@@ -114,7 +114,7 @@ def run_in_child(name: str, *arguments: str, devices: int = 1) -> Numbers:
 
 
 def measure_sharded(small: bool) -> Numbers:
-    """The price of several devices on the same cores."""
+    """Measure the cost of several devices on the same cores."""
     found: Numbers = {}
     with tempfile.TemporaryDirectory() as folder:
         make_rows(Path(folder), *((2_000, 4, 9) if small else (20_000, 32, D)))
@@ -129,7 +129,7 @@ def measure_sharded(small: bool) -> Numbers:
 
 
 def measure_streamed(rows: Sequence[int], small: bool) -> Numbers:
-    """Posteriors of files of several sizes."""
+    """Measure posteriors of files of several sizes."""
     found: Numbers = {}
     BUILD.mkdir(exist_ok=True)
     for number in rows:
@@ -144,7 +144,7 @@ def measure_streamed(rows: Sequence[int], small: bool) -> Numbers:
 
 
 def main() -> None:
-    """Read the command line."""
+    """Measure the requested parts and write the results."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--only", choices=("sharded", "streamed"))
     parser.add_argument("--rows", type=int, nargs="+", default=[100_000, 1_000_000, 10_000_000])
@@ -156,7 +156,7 @@ def main() -> None:
         name, *rest = arguments.child
         print(json.dumps(globals()[name](*rest)))
         return
-    from benchmarks.machine import describe_machine  # not in a child: it would count as its memory
+    from benchmarks.machine import describe_machine  # late: it would add to a child's memory
 
     known = json.loads(arguments.out.read_text("utf-8")) if arguments.out.exists() else {}
     measured: dict[str, Numbers] = {}
@@ -166,8 +166,8 @@ def main() -> None:
         rows = [20_000] if arguments.small else arguments.rows
         measured["streamed"] = measure_streamed(rows, arguments.small)
     for part, found in measured.items():
-        told = {number: one | {"machine": describe_machine()} for number, one in found.items()}
-        known[part] = known.get(part, {}) | told
+        new = {number: one | {"machine": describe_machine()} for number, one in found.items()}
+        known[part] = known.get(part, {}) | new
     arguments.out.write_text(json.dumps(known, indent=1) + "\n", encoding="utf-8")
 
 

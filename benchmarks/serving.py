@@ -1,16 +1,16 @@
 """The speed of `equivocal ask` and of the API under load, and how it handles malformed requests.
 
     python -m benchmarks.serving                 a minute or two
-    python -m benchmarks.serving --quick         a few requests, to see that it runs
-    python -m benchmarks.serving --minutes 10    instead: does it hold? (`benchmarks.serving_load`)
+    python -m benchmarks.serving --quick         a few requests, to check that it works
+    python -m benchmarks.serving --minutes 10    a load test instead (`benchmarks.serving_load`)
 
-Starts `equivocal serve` as a user does and asks it with `wrk` (Debian's package of that name), a
-load tool in C that leaves the cores to the server: sentences that were not asked before, then
-twenty that were. Beside the rate stands the processor time that an answer took the server.
-`equivocal ask` is timed as a process of its own, start-up included, and so is the first answer of
-`equivocal serve`. Goals: `ask` and the first answer in 3 s; median below 30 ms after warm-up; from
-8 clients on two cores 300 new sentences a second and 1,000 known ones; 100,000 malformed requests:
-no 5xx, memory growth of at most 10 %. Run it on a machine that does nothing else. Writes
+Starts `equivocal serve` as a user does and loads it with `wrk` (Debian's package of that name), a
+load generator in C that leaves the cores to the server: first with new sentences, then with twenty
+that were asked before. It reports the rate and the server's processor time per answer. `equivocal
+ask` is timed as a process of its own, start-up included, and so is the first answer of `equivocal
+serve`. Goals: `ask` and the first answer in 3 s; median below 30 ms after warm-up; from 8 clients
+on two cores 300 new sentences a second and 1,000 known ones; 100,000 malformed requests: no 5xx,
+memory growth of at most 10 %. Run it on an idle machine. Writes
 `benchmarks/results/serving.json` (`--quick`: `quick/serving.json`), with `--minutes` the file
 `serving_load.json` beside it.
 """
@@ -66,7 +66,7 @@ def main(
         _ask_once(port)
         first = time.perf_counter() - began
         script = Path(name) / "ask.lua"
-        parts = [_make_sentences(60_000)[start::3] for start in range(3)]  # no sentence in two
+        parts = [_make_sentences(60_000)[start::3] for start in range(3)]  # disjoint
         parts.append(parts[-1][:KNOWN_SENTENCES])
         durations = (2, seconds, seconds, seconds)
         _, one, eight, known = (  # the first warms the server up
@@ -171,7 +171,7 @@ def _make_sentences(number: int) -> list[str]:
     known = _find_nouns(world)
     nouns = [word for name in words for word in words[name] if word in known]
     rng = random.Random(0)
-    made: dict[str, None] = {}  # in order, whatever the hash seed
+    made: dict[str, None] = {}  # an ordered set: its order does not depend on the hash seed
     while len(made) < number:
         made[
             f"during {rng.choice(list(words['situations']))} the {rng.choice(nouns)} "
@@ -188,7 +188,7 @@ def _find_nouns(world: World) -> set[str]:
 
 
 def _write_script(sentences: list[str]) -> str:
-    """Return a script for wrk that asks one sentence after the other."""
+    """Return a script for wrk that asks one sentence after another."""
     lines = ",\n".join(json.dumps(urllib.parse.quote(sentence)) for sentence in sentences)
     return f"""
 local sentences = {{ {lines} }}

@@ -1,10 +1,10 @@
-"""Minutes of load on the server: does it answer all the time, and does its memory stay?
+"""A load test of several minutes: does the server keep answering, and does its memory grow?
 
-Eight connections of `wrk` ask without pause, half of it sentences that were asked before and half
-new ones, at several steps of the sampler. Beside them malformed requests arrive, and slow clients:
-some send half a request, some ask and do not read, some say nothing. Every second one question is
-asked whose answer is known. Memory is read once the server's memories of answers are full (a
-quarter of the time, at most a minute), in the middle and at the end.
+Eight connections of `wrk` ask without pause, half of the time sentences that were asked before and
+half new ones, at several steps of the sampler. Meanwhile malformed requests arrive, and slow
+clients: some send half a request, some ask and do not read the answer, some send nothing. Once a
+second a question with a known answer is asked. Memory is measured eleven times, first when the
+server's caches of answers are full (after a quarter of the time, at most a minute).
 """
 
 import json
@@ -28,19 +28,19 @@ from equivocal.store.files import write_text_atomically
 from equivocal.world import World
 
 MOST_GROWTH = 0.05  # of memory, from the end of the warm-up to the end
-PATIENCE = 25.0  # seconds that a slow client waits to be dropped; the server gives it 15
+PATIENCE = 25.0  # seconds that a slow client waits to be dropped; the server drops it after 15
 SLOW_CLIENTS = 12
 KNOWN = "during dinner, the pizza eats the woman"
 QUERY = "/api/comprehend?sentence="
 
 
 def load_server(port: int, pid: int, minutes: float) -> None:
-    """Load a server, print what happened, and write it beside the other results."""
+    """Load a server, print the results, and write them beside those of `benchmarks.serving`."""
     seconds = 60 * minutes
     warm = min(60.0, seconds / 4)
-    told = _Record(port)
+    record = _Record(port)
     clients = [
-        threading.Thread(target=work, args=(told,), daemon=True)
+        threading.Thread(target=work, args=(record,), daemon=True)
         for work in (_send_nonsense, _ask_known, *[_dawdle] * SLOW_CLIENTS)
     ]
     with tempfile.TemporaryDirectory() as name:
@@ -55,13 +55,13 @@ def load_server(port: int, pid: int, minutes: float) -> None:
             client.start()
         memory = _watch_memory(pid, warm, seconds)
         printed = load.communicate()[0]
-    told.ended.set()
+    record.ended.set()
     for client in clients:
         client.join(timeout=PATIENCE + 5)
     found = re.search(r"RESULT (\d+) (\d+) (\d+) (\d+)", printed)
     assert found, printed
     requests, *errors = map(int, found.groups())
-    result = _sum_up(told, minutes, requests, errors, memory)
+    result = _summarise(record, minutes, requests, errors, memory)
     result["server_share"] = (measure_time(pid) - spent) / seconds
     result["machine"] = describe_machine()
     write_text_atomically(RESULTS / "serving_load.json", json.dumps(result, indent=1) + "\n")
@@ -71,7 +71,7 @@ def load_server(port: int, pid: int, minutes: float) -> None:
 
 
 class _Record:
-    """What clients tell, and when they shall end."""
+    """Counts of what the clients observed, and the signal for them to stop."""
 
     def __init__(self, port: int) -> None:
         self.port, self.ended = port, threading.Event()
@@ -81,26 +81,26 @@ class _Record:
         self.slowest = 0.0
 
 
-def _sum_up(
-    told: _Record, minutes: float, requests: int, errors: list[int], memory: list[int]
+def _summarise(
+    record: _Record, minutes: float, requests: int, errors: list[int], memory: list[int]
 ) -> dict[str, Any]:
     start, middle, end = memory[0], memory[len(memory) // 2], memory[-1]
-    faults = sum(number for status, number in told.malformed.items() if status.startswith("5"))
+    faults = sum(number for status, number in record.malformed.items() if status.startswith("5"))
     return {
         "minutes": minutes,
         "requests": requests,
         "per_second": requests / (60 * minutes),
         "errors": dict(zip(("status", "timeout", "read"), errors, strict=True)),
-        "malformed": dict(sorted(told.malformed.items())),
-        "slow_clients": dict(sorted(told.slow.items())),
-        "known_answers": dict(sorted(told.known.items())),
-        "slowest_known_ms": 1000 * told.slowest,
+        "malformed": dict(sorted(record.malformed.items())),
+        "slow_clients": dict(sorted(record.slow.items())),
+        "known_answers": dict(sorted(record.known.items())),
+        "slowest_known_ms": 1000 * record.slowest,
         "memory": {"start": start, "middle": middle, "end": end, "every_tenth": memory},
         "goal_growth": MOST_GROWTH,
         "met": {
-            "no_errors": not any(errors) and set(told.known) == {"right"},
-            "no_5xx": faults == 0 and sum(told.malformed.values()) > 0,
-            "slow_are_dropped": set(told.slow) == {"dropped"},
+            "no_errors": not any(errors) and set(record.known) == {"right"},
+            "no_5xx": faults == 0 and sum(record.malformed.values()) > 0,
+            "slow_are_dropped": set(record.slow) == {"dropped"},
             "memory": end <= (1 + MOST_GROWTH) * start,
         },
     }
@@ -116,55 +116,55 @@ def _watch_memory(pid: int, warm: float, seconds: float) -> list[int]:
     return memory
 
 
-def _send_nonsense(told: _Record) -> None:
+def _send_nonsense(record: _Record) -> None:
     rng = random.Random(2)
-    while not told.ended.wait(0.02):
+    while not record.ended.wait(0.02):
         try:
-            told.malformed[send_one_malformed(told.port, rng)] += 1
+            record.malformed[send_one_malformed(record.port, rng)] += 1
         except OSError as error:
-            told.malformed[type(error).__name__] += 1
+            record.malformed[type(error).__name__] += 1
 
 
-def _ask_known(told: _Record) -> None:
-    """Ask what has one answer, at whatever moment."""
-    address = f"http://127.0.0.1:{told.port}{QUERY}{urllib.parse.quote(KNOWN)}"
-    expected = None
-    while not told.ended.wait(1.0):
+def _ask_known(record: _Record) -> None:
+    """Ask the same question every second, and check that its answer stays the same."""
+    address = f"http://127.0.0.1:{record.port}{QUERY}{urllib.parse.quote(KNOWN)}"
+    expected, known = None, record.known
+    while not record.ended.wait(1.0):
         began = time.monotonic()
         try:
-            with urllib.request.urlopen(f"{address}&top={4 + told.known.total() % 3}") as response:
+            with urllib.request.urlopen(f"{address}&top={4 + known.total() % 3}") as response:
                 summary = json.load(response)["summary"]
         except OSError as error:
-            told.known[type(error).__name__] += 1
+            known[type(error).__name__] += 1
             continue
         expected = expected or summary
-        told.known["right" if summary == expected else "wrong"] += 1
-        told.slowest = max(told.slowest, time.monotonic() - began)
+        known["right" if summary == expected else "wrong"] += 1
+        record.slowest = max(record.slowest, time.monotonic() - began)
 
 
-def _dawdle(told: _Record) -> None:
-    """Be slow in one of three ways until the server has had enough."""
+def _dawdle(record: _Record) -> None:
+    """Be slow in one of three ways until the server closes the connection."""
     ask = f"GET {QUERY}woman HTTP/1.1\r\nHost: 127.0.0.1\r\n"
-    # silent; half a request; an answer that is not read
+    # nothing sent; half a request; an answer that is not read
     ways = (("", 0.5), (ask, 0.5), (ask + "\r\n", PATIENCE - 1))
     rng = random.Random(threading.get_ident())
-    while not told.ended.is_set():
+    while not record.ended.is_set():
         sent, pause = rng.choice(ways)
         with closing(socket.socket()) as client:
             client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
-            client.connect(("127.0.0.1", told.port))
+            client.connect(("127.0.0.1", record.port))
             client.sendall(sent.encode())
             began = time.monotonic()
             dropped = False
             while not dropped and time.monotonic() - began < PATIENCE:
-                if told.ended.wait(pause):
+                if record.ended.wait(pause):
                     return
                 dropped = _is_closed(client)
-            told.slow["dropped" if dropped else "kept"] += 1
+            record.slow["dropped" if dropped else "kept"] += 1
 
 
 def _is_closed(client: socket.socket) -> bool:
-    """Read what is there, and return whether the server has hung up after it."""
+    """Read what has arrived, and return whether the server has closed the connection."""
     client.settimeout(0.2)
     try:
         while client.recv(65_536):
@@ -177,7 +177,7 @@ def _is_closed(client: socket.socket) -> bool:
 
 
 def _write_script() -> str:
-    """Return a script for wrk that asks now a sentence of twenty, now one made up."""
+    """Return a script for wrk that asks one of twenty known sentences and a new one by turns."""
     world = World.load("slips")
     words = {name: json.dumps(list(of)) for name, of in world.file.words.items()}
     heard = [urllib.parse.quote(sentence.text) for sentence in world.sentences[:20]]

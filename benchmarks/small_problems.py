@@ -1,12 +1,12 @@
-"""Processor seconds of a first and of later fits with the defaults, on a problem of Yeast's size.
+"""Processor time of the first and of later fits with defaults, on a problem of Yeast's size.
 
     python -m benchmarks.small_problems                       14 labels, float64
     python -m benchmarks.small_problems --dtype float32 --classes
     python -m benchmarks.small_problems --compiled            as if the problem were not small
     python -m benchmarks.small_problems --yeast --json FILE   Yeast itself, raw and by a network
 
-1,500 rows, 103 features and an intercept; the data of each fit are drawn anew, their shape stays.
-The first fit imports JAX and, with --compiled, compiles: leave JAX_COMPILATION_CACHE_DIR unset.
+1,500 rows, 103 features and an intercept; each fit draws new data of the same shape. The first fit
+imports JAX and, with --compiled, compiles: leave JAX_COMPILATION_CACHE_DIR unset.
 --yeast takes the 1,450 training rows of each seed of `benchmarks.peers` (its data come with
 `river`): all 103 features with the estimator, and the 65 of a trained network's last layer with
 its validation rows. The recorded numbers are in `benchmarks/results/small_problems.json`.
@@ -54,7 +54,7 @@ def fit(x: np.ndarray, y: np.ndarray, classes: bool, compiled: bool) -> float:
 
 
 def fit_yeast(dtype: str) -> Iterator[tuple[str, float]]:
-    """Yield what is fitted to, and the processor seconds of each fit."""
+    """Yield the kind of features and the processor seconds of each fit."""
     from benchmarks.comparison.data import make_task
     from benchmarks.comparison.networks import train_networks
     from benchmarks.comparison.ours import fit_default
@@ -69,7 +69,7 @@ def fit_yeast(dtype: str) -> Iterator[tuple[str, float]]:
         yield "103 features", process_time() - began
     for task in tasks:
         problem = Problem(task, train_networks(task)[0])
-        assert len(problem.features)  # computed before the clock starts
+        assert len(problem.features)  # computed before the timer starts
         began = process_time()
         fit_default(problem)
         yield "last layer of a network", process_time() - began
@@ -84,7 +84,7 @@ def main(
     yeast: Annotated[bool, typer.Option("--yeast", help="Fit Yeast itself.")] = False,
     record: Annotated[Path | None, typer.Option("--json", help="Write --yeast there.")] = None,
 ) -> None:
-    """Fit several times and print what each fit took."""
+    """Fit several times and print the time of each fit."""
     if yeast:
         with use_one_blas_thread():
             fits = [(name, round(took, 3)) for name, took in fit_yeast(dtype)]

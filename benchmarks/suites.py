@@ -1,12 +1,12 @@
-"""All nine suites with ten networks against the training of those networks: time.
+"""The time of all nine suites with ten networks, compared with the training of the networks.
 
     python -m benchmarks.suites            ten networks; some minutes
-    python -m benchmarks.suites --quick    does it still work? half a minute
+    python -m benchmarks.suites --quick    a check that it works; half a minute
 
-Goal: at most twice the time of training, with the suites' own measure; where it is missed the
-program says so and fails (not with `--quick`, whose training is too short to compare with). All is
-made anew, in a folder that is removed afterwards. Run it on a machine that does nothing else.
-Writes `benchmarks/results/suites.json` (`--quick`: `quick/suites.json`).
+Goal: at most twice the time of training, with the suites' own measure; if it is missed the program
+fails (not with `--quick`, whose training is too short for a comparison). Everything is computed
+afresh, in a temporary folder. Run it on an idle machine. Writes `benchmarks/results/suites.json`
+(`--quick`: `quick/suites.json`).
 """
 
 import json
@@ -30,7 +30,7 @@ MOST_TIMES_TRAINING = 2.0
 def main(
     quick: Annotated[bool, typer.Option(help="Small sizes, to see that it runs.")] = False,
 ) -> None:
-    """Run it as a user would, in a process of its own."""
+    """Run the command as a user would, in a process of its own."""
     with tempfile.TemporaryDirectory() as name:
         out = Path(name) / "suites"
         command = [sys.executable, "-m", "equivocal", "suites", "run", "--out", str(out)]

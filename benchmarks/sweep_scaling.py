@@ -1,19 +1,19 @@
 """Strong scaling of `equivocal sweep`: the same points with one worker and with two.
 
     python -m benchmarks.sweep_scaling                  an hour and a quarter
-    python -m benchmarks.sweep_scaling --only found     that part alone; the other is kept
+    python -m benchmarks.sweep_scaling --only found     one part; the results of the other are kept
     python -m benchmarks.sweep_scaling --only found --points 4 --repeats 1
-    python -m benchmarks.sweep_scaling --quick          does it still work?
+    python -m benchmarks.sweep_scaling --quick          a check that it works
 
     compiled    the first sweep on a machine: every worker compiles its programs
-    found       every later one: workers find the programs that others have compiled
+    found       every later one: workers find compiled programs in the cache
 
-Points differ in the seed of the training, so that each trains networks of its own and none waits
-for another's. Every measurement is a process of its own with a fresh folder, one and two workers
-by turns, so that a machine that grows slower does so for both. Two times are given: in all, as a
-user waits, and from the moment the workers are there. Goal: two workers take at most 1 / 1.8 of the
-time of one, from that moment. The tables of all runs must be the same to the last byte. Run it on a
-machine that does nothing else. Writes `benchmarks/results/sweep_scaling.json` (`--quick`:
+Points differ in the seed of training, so that each trains networks of its own and none waits for
+another's. Every measurement is a process of its own with a fresh folder. One and two workers
+alternate, so that a machine that becomes slower affects both. Two times are given: the total, and
+the time since the workers have started. Goal: two workers take at most 1 / 1.8 of the time of one,
+since the start of the workers. The tables of all runs must be identical to the last byte. Run it on
+an idle machine. Writes `benchmarks/results/sweep_scaling.json` (`--quick`:
 `quick/sweep_scaling.json`).
 """
 
@@ -44,7 +44,7 @@ def main(
     points: Annotated[int | None, typer.Option(min=2, help="Studies in the sweep [8].")] = None,
     repeats: Annotated[int | None, typer.Option(min=1, help="Measurements of each [3].")] = None,
 ) -> None:
-    """Measure one and two workers by turns."""
+    """Measure one and two workers in alternation."""
     path = RESULTS / ("quick/sweep_scaling.json" if quick else "sweep_scaling.json")
     known = json.loads(path.read_text("utf-8")) if path.exists() else {}
     points, repeats = points or (2 if quick else 8), repeats or (1 if quick else 3)
@@ -94,7 +94,7 @@ def _print_part(part: str, found: dict[str, Any]) -> None:
 
 
 def _time_sweep(vary: list[str], workers: int, folder: Path, programs: str) -> dict[str, float]:
-    """Time one sweep; the workers are there when their dashboard is announced."""
+    """Time one sweep; the workers have started when their dashboard is announced."""
     command = [sys.executable, "-m", "equivocal", "sweep", "--quick", "--workers", str(workers)]
     for setting in vary:
         command += ["--vary", setting]
@@ -107,13 +107,13 @@ def _time_sweep(vary: list[str], workers: int, folder: Path, programs: str) -> d
         text=True,
     )
     assert process.stderr is not None
-    told = process.stderr.readline()
-    there = time.perf_counter()
-    told += process.stderr.read()
+    printed = process.stderr.readline()
+    started = time.perf_counter()
+    printed += process.stderr.read()
     if process.wait() != 0:
-        raise SystemExit(told)
+        raise SystemExit(printed)
     ended = time.perf_counter()
-    return {"in_all": ended - began, "working": ended - there}
+    return {"in_all": ended - began, "working": ended - started}
 
 
 def _summarise(measured: dict[int, list[dict[str, float]]]) -> dict[str, Any]:

@@ -1,19 +1,18 @@
-"""The Sentence Gestalt trained the plain way in PyTorch: what `equivocal` is compared with.
+"""The Sentence Gestalt trained by a plain PyTorch loop, with which `equivocal` is compared.
 
-The same network, sentences and loss, written as one would write it first: batches of sentences as
+The same network, sentences and loss, in the most direct implementation: batches of sentences as
 padded tensors, `nn.Linear` layers with PyTorch's own initial weights, Adam with the paper's
 learning rate, one network at a time. After every constituent every probe is answered,
 
     L = Σ_(sentence, position, probe asked) Σ_k BCE(z_k, t_k) / number of those triples,
 
-which is the `test_loss` of `equivocal.gestalt.training`, there computed from distinct questions.
-Leaving the padding out by indexing was tried and is no faster, so it is masked.
+which is the `test_loss` of `equivocal.gestalt.training`, where it is computed from distinct
+questions. Padding is masked; leaving it out by indexing was tried and is no faster.
 
     from benchmarks.torch_reference import collect_data, fit, fit_recipe, split
 
-`fit_recipe` trains as the recipe `paper` says, for `python -m benchmarks.recipes --only torch`;
-`fit` is the loop that `python -m benchmarks.training` takes the time of. Needs torch, which the
-package itself does not.
+`fit_recipe` follows the recipe `paper`, for `python -m benchmarks.recipes --only torch`; `fit` is
+the loop that `python -m benchmarks.training` times. Needs torch, which the package itself does not.
 """
 
 from copy import deepcopy
@@ -43,7 +42,7 @@ __all__ = [
     "split",
 ]
 
-# The paper decays weights without saying how fast; none at all spares the reference the work.
+# The paper does not state its weight decay; with none the reference has less to compute.
 WEIGHT_DECAY = 0.0
 
 
@@ -57,9 +56,9 @@ class Data(NamedTuple):
 
 
 class Epoch(NamedTuple):
-    """Where training stands after an epoch."""
+    """The state of training after an epoch."""
 
-    seconds: float  # spent on training so far, evaluations not counted
+    seconds: float  # of training so far, without evaluations
     held_out_loss: float
 
 
@@ -76,7 +75,7 @@ class ReferenceNetwork(nn.Module):  # type: ignore[misc, unused-ignore]  # Any w
         self.output = nn.Linear(hidden, num_units)
 
     def forward(self, heard: Tensor, probe: Tensor) -> Tensor:
-        """Logits (S, T, Q, units) of the answer to each probe after each constituent."""
+        """Return logits of the answer to each probe after each constituent, (S, T, Q, units)."""
         gestalt = heard.new_zeros(len(heard), self.gestalt.out_features)
         gestalts = []
         for word in self.token(heard).unbind(dim=1):
@@ -90,7 +89,7 @@ class ReferenceNetwork(nn.Module):  # type: ignore[misc, unused-ignore]  # Any w
 
 
 def split(world: World, settings: TrainingSettings) -> tuple[Corpus, Corpus]:
-    """(kept, held out) sentence by sentence: the same ones as in `equivocal.gestalt.runs`."""
+    """Return training and held-out sentences, the same ones as in `equivocal.gestalt.runs`."""
     corpus = world.sample(settings.sentences, seed=settings.seed)
     rank = np.random.default_rng([settings.seed, 1]).permutation(settings.sentences)
     size = min(max(1, round(settings.held_out * settings.sentences)), settings.sentences - 1)
@@ -98,7 +97,7 @@ def split(world: World, settings: TrainingSettings) -> tuple[Corpus, Corpus]:
 
 
 def collect_data(corpus: Corpus) -> Data:
-    """A corpus, one row per sentence, as tensors."""
+    """Return a corpus as tensors, one row per sentence."""
     world, rows = corpus.world, corpus.derivations
     tokens = list_constituents(rows, world.grammar)
     heard = np.zeros((*tokens.shape[:2], len(world.tokens)), dtype=np.float32)
@@ -127,7 +126,7 @@ def _make_floats(array: NDArray[np.bool_]) -> Tensor:
 
 
 def compute_loss(network: ReferenceNetwork, data: Data) -> Tensor:
-    """L over some sentences."""
+    """Return L over some sentences."""
     logits = network(data.heard, data.probe)
     each = nn.functional.binary_cross_entropy_with_logits(
         logits, data.target[:, None].expand_as(logits), reduction="none"
@@ -142,7 +141,7 @@ def take_pass(
     batch_size: int,
     divide_by: int = 1,
 ) -> None:
-    """Take a step for each batch of a shuffled pass, on L over `divide_by`."""
+    """Take a step for each batch of a shuffled pass, on L divided by `divide_by`."""
     order = torch.randperm(len(train.heard)).to(train.heard.device)
     for batch in torch.split(order, batch_size):
         optimiser.zero_grad(set_to_none=True)
@@ -216,7 +215,7 @@ def fit(
     seed: int,
     threads: int,
 ) -> tuple[ReferenceNetwork, list[Epoch]]:
-    """Train one network for all `epochs`; of the settings, the sizes and learning rate are used."""
+    """Train one network for all `epochs`, with the sizes and learning rate of the settings."""
     torch.set_num_threads(threads)
     torch.manual_seed(seed)
     num_tokens, num_units = train.heard.shape[-1], train.target.shape[-1]

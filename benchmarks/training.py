@@ -1,25 +1,25 @@
 """Training ten networks: `equivocal` and the plain PyTorch loop side by side, in one run.
 
     python -m benchmarks.training                          some five minutes on two cores
-    python -m benchmarks.training --reference-networks 3   steadier numbers for the reference
-    python -m benchmarks.training --quick                  does it still work? under a minute
+    python -m benchmarks.training --reference-networks 3   less noisy numbers for the reference
+    python -m benchmarks.training --quick                  a check that it works; under a minute
 
-1. The reference (`benchmarks.torch_reference`), for two batch sizes: an epoch with 1, 2, 4 …
-   threads decides how many it gets; then it trains for 60 epochs. Its networks are trained one
+1. The reference (`benchmarks.torch_reference`), for two batch sizes: one epoch with 1, 2, 4 …
+   threads determines the fastest number; then it trains for 60 epochs. Its networks are trained one
    after another, so the time for ten is ten times the measured mean per network.
-2. `equivocal.gestalt.train("paper", networks=10)`, from before the world is loaded: sampling,
-   compilation and the scores after each epoch are all counted. Of the reference only the training
-   steps are.
+2. `equivocal.gestalt.train("paper", networks=10)`, timed from before the world is loaded, with
+   sampling, compilation and the scores after each epoch. Of the reference only the training steps
+   are timed.
 
 The target is the reference's held-out loss at its best epoch. Our time is the first moment when
-the mean of our networks' held-out losses is as low. Two ratios follow: to the reference's whole 60
-epochs, and, stricter, to its time up to that best epoch. Ten networks can also be had by starting
-one PyTorch process per core; the time for that is estimated from the epoch with one thread, as if
-the processes did not slow each other down, and gives a third ratio, in the reference's favour.
+the mean of our networks' held-out losses is as low. It is compared with the reference's time for
+all 60 epochs and, more strictly, with its time up to that best epoch. Ten networks can also be
+trained by one PyTorch process per core; that time is estimated from the epoch with one thread, as
+if the processes did not slow each other down, and gives a third ratio, in the reference's favour.
 
-Run it on a machine that does nothing else: PyTorch's threads wait for each other in busy loops, so
-a core that is taken by another program slows the reference out of all proportion. What other
-programs took is measured all the while, warned about and kept with the results.
+Run it on an idle machine: PyTorch's threads wait for each other in busy loops, so another program
+on one core slows the reference disproportionately. The load of other programs is measured during
+the run, warned about and stored with the results.
 
 Prints tables and writes `benchmarks/results/training.json` (`--quick`: `quick/training.json`).
 """
@@ -52,14 +52,14 @@ WORLD = "paper"
 BATCH_SIZES = (32, 128)
 MOST_BELIEF_ERROR = 0.015
 LEAST_CERTAIN_RIGHT = 0.99
-MOST_BUSY_ELSEWHERE = 0.1  # cores; above, times say more about the other programs than about ours
+MOST_BUSY_ELSEWHERE = 0.1  # cores used by other programs, above which times are unreliable
 
 console = Console(highlight=False)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Reference:
-    """The plain loop with one batch size: one history per trained network."""
+    """Results of the plain loop with one batch size: one history per trained network."""
 
     batch_size: int
     threads: int
@@ -78,48 +78,48 @@ class Reference:
 
     @property
     def seconds(self) -> float:
-        """For all epochs of one network, mean over networks."""
+        """Seconds for all epochs of one network, mean over networks."""
         return float(np.mean([each[-1].seconds for each in self.histories]))
 
     @property
     def seconds_to_best(self) -> float:
-        """Up to the best epoch of one network, mean over networks."""
+        """Seconds up to the best epoch of one network, mean over networks."""
         pairs = zip(self.histories, self.best_epochs, strict=True)
         return float(np.mean([each[best - 1].seconds for each, best in pairs]))
 
     def seconds_on_all_cores(self, networks: int) -> float:
-        """For `networks`, one process of one thread per core; at best, see the module's text."""
+        """Estimate the least seconds for `networks` with one single-threaded process per core."""
         return self.trials[1] * len(self.histories[0]) * math.ceil(networks / count_cores())
 
 
 @dataclass(frozen=True, kw_only=True)
 class Ours:
-    """One run of `equivocal`, with the time on the wall after each epoch."""
+    """One run of `equivocal`, with the wall-clock time after each epoch."""
 
     run: Run
     seconds: list[float]  # (epochs,), since before the world was loaded
     losses: Float[np.ndarray, "epochs networks"]  # held out
 
     def first_moment(self, loss: Float[np.ndarray, " epochs"], target: float) -> float | None:
-        """Seconds until `loss` is at most `target`; None if it never is."""
+        """Return the seconds until `loss` is at most `target`; None if it never is."""
         reached = np.flatnonzero(loss <= target)
         return self.seconds[reached[0]] if len(reached) else None
 
 
 def _list_thread_counts() -> list[int]:
-    """1, 2, 4 … up to the number of cores, and that number."""
+    """Return 1, 2, 4 … up to the number of cores, and that number."""
     cores = count_cores()
     return sorted({min(2**power, cores) for power in range(cores.bit_length() + 1)})
 
 
 def _measure_elsewhere() -> float | None:
-    """Processor time taken by other programs since the machine started, where Linux tells."""
+    """Return the processor time of other programs since the machine started, where known."""
     try:
         lines = Path("/proc/stat").read_text(encoding="utf-8").splitlines()
     except OSError:
         return None
     if sum(line.startswith("cpu") for line in lines) != 1 + count_cores():
-        return None  # a part of a larger machine: its other cores are not in our way
+        return None  # a container on a larger machine, whose other cores do not matter
     user, nice, system, _, _, irq, softirq, steal = map(int, lines[0].split()[1:9])
     busy = (user + nice + system + irq + softirq + steal) / os.sysconf("SC_CLK_TCK")
     own = os.times()
@@ -128,7 +128,7 @@ def _measure_elsewhere() -> float | None:
 
 @contextmanager
 def _watch_load(what: str, busy_elsewhere: dict[str, float | None]) -> Iterator[None]:
-    """Note how many cores other programs kept busy during the block, and warn of too much."""
+    """Record how many cores other programs used during the block, and warn if too many."""
     before, began = _measure_elsewhere(), perf_counter()
     yield
     after = _measure_elsewhere()
@@ -152,7 +152,7 @@ def measure_reference(
     networks: int,
     epochs: int,
 ) -> Reference:
-    """Find the best number of threads for this batch size, then train with it."""
+    """Find the fastest number of threads for this batch size, then train with it."""
     trials = {}
     for threads in _list_thread_counts():
         _, (epoch,) = fit(
@@ -174,7 +174,7 @@ def measure_reference(
 
 
 def measure_ours(networks: int, epochs: int) -> Ours:
-    """Train with `equivocal` and read the clock after each epoch."""
+    """Train with `equivocal` and record the time after each epoch."""
     seconds: list[float] = []
     losses: list[Float[np.ndarray, " networks"]] = []
 
@@ -192,7 +192,7 @@ def measure_ours(networks: int, epochs: int) -> Ours:
 
 
 def _require_same_sentences(one: Corpus, other: Corpus) -> None:
-    """Losses can be compared only over the same held-out sentences."""
+    """Fail unless both held out the same sentences, without which losses are not comparable."""
     counts = [
         dict(zip(table["sentence"], table["count"], strict=True))
         for table in (
@@ -206,7 +206,7 @@ def _require_same_sentences(one: Corpus, other: Corpus) -> None:
 
 
 def compare(reference: Reference, ours: Ours) -> dict[str, Any]:
-    """One batch size of the reference against our run, as numbers for the result file."""
+    """Compare one batch size of the reference with our run, as numbers for the result file."""
     networks = ours.losses.shape[1]
     whole, to_best = reference.seconds * networks, reference.seconds_to_best * networks
     on_all_cores = reference.seconds_on_all_cores(networks)

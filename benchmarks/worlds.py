@@ -1,10 +1,10 @@
 """World files of any size, made up at random: `write_large_world` returns the text of one.
 
-The words mean nothing, but the world is put together like one written by hand. Words come in kinds
-(a class each) with features for their sort, their kind and themselves. Every action has agents of
-its own kinds, patients that depend on the agent, places that depend on the patient, a situation
-that is often left unsaid, and two constructions, an active and a passive one. Each kind is used by
-some action, so every word can occur.
+The words are arbitrary, but the world is structured like one written by hand. Words are grouped
+into kinds (a class each), with features for their sort, their kind and themselves. Every action has
+agents of its own kinds, patients that depend on the agent, places that depend on the patient, a
+situation that is often not mentioned, and two constructions, an active and a passive one. Each kind
+is used by some action, so every word can occur.
 
 Needs numpy only; the same arguments always give the same text.
 """
@@ -17,7 +17,7 @@ __all__ = ["write_large_world"]
 
 Kinds = list[list[str]]  # the words of one sort, by kind
 
-# sort of word: (share of the words that are not verbs, words in a kind, about)
+# sort of word: one in how many words that are not verbs (0: all that are left), words per kind
 SORTS = {"agent": (6, 30), "place": (18, 8), "situation": (18, 8), "object": (0, 13)}
 UNITS = 10_000  # probabilities are whole ten-thousandths, so that written sums are exactly one
 
@@ -51,7 +51,7 @@ form = "participle"
 
 
 def write_large_world(num_words: int = 2000, num_actions: int = 200, seed: int = 0) -> str:
-    """A world file with exactly `num_words` words, `num_actions` of them verbs."""
+    """Return the text of a world file with `num_words` words, `num_actions` of them verbs."""
     if num_actions < 1 or num_words < num_actions + len(SORTS):
         raise ValueError(
             f"num_words must be at least num_actions + {len(SORTS)}, a word for each role, and "
@@ -76,7 +76,10 @@ def _make_names(sort: str, size: int) -> list[str]:
 
 
 def _make_kinds(size: int, num_actions: int) -> dict[str, Kinds]:
-    """All words but the verbs; at most `num_actions` kinds of a sort, so that each can be used."""
+    """Return all words except verbs by sort and kind.
+
+    There are at most `num_actions` kinds of a sort, so that an action can use each.
+    """
     sizes = {sort: max(1, size // share) if share else 0 for sort, (share, _) in SORTS.items()}
     sizes["object"] = size - sum(sizes.values())
     return {
@@ -91,16 +94,16 @@ def _make_kinds(size: int, num_actions: int) -> dict[str, Kinds]:
 
 
 def _write_words(name: str, sort: str, kind: int, words: list[str]) -> str:
-    """A [words] table: what sort, what kind, and a feature that is the word itself."""
+    """Return a [words] table; features of a word are its sort, its kind and the word itself."""
     lines = (f'{word} = ["{sort}", "{sort} kind {kind}", "{word}"]' for word in words)
     return "\n".join([f"[words.{name}]", *lines, ""])
 
 
 def _write_action(number: int, verb: str, kinds: dict[str, Kinds], rng: np.random.Generator) -> str:
-    """Action `number` uses the kinds `number` modulo their count, and others at random."""
+    """Return an action that uses the kinds `number` modulo their count, and others at random."""
     own = {sort: number % len(groups) for sort, groups in kinds.items()}
     agents, objects, places = (kinds[sort][own[sort]] for sort in ("agent", "object", "place"))
-    # own kind and another one, by the names of their classes
+    # the class names of the action's own kind and of a random one
     both = {
         sort: [f"{sort}s{own[sort]}", f"{sort}s{rng.integers(len(groups))}"]
         for sort, groups in kinds.items()
@@ -125,12 +128,12 @@ situation = {_write_list(both["situation"])}
 
 
 def _write_list(names: list[str]) -> str:
-    """A TOML array of strings, each once."""
+    """Return a TOML array of strings without duplicates."""
     return json.dumps(list(dict.fromkeys(names)))
 
 
 def _draw_chances(words: list[str], rng: np.random.Generator) -> str:
-    """A TOML table of probabilities, none of them zero."""
+    """Return a TOML table of random probabilities, none of them zero."""
     shares = 1 + rng.multinomial(UNITS - len(words), rng.dirichlet(np.ones(len(words))))
     pairs = (f"{word} = {share / UNITS:.4f}" for word, share in zip(words, shares, strict=True))
     return f"{{ {', '.join(pairs)} }}"

@@ -1,1 +1,1 @@
-"""Scripts that make data files of the package; run from the repository, never installed."""
+"""Scripts that make data files of the package; they run in the repository and are not installed."""

@@ -1,8 +1,8 @@
-"""Draw the page in all sizes, themes and steps of its story, on one sheet to be looked at.
+"""Draw the page in all sizes, themes and steps of its story on one sheet, for visual inspection.
 
     python -m scripts.draw_contact_sheet SHEET.png [PAGE.png]
 
-The second picture is the one of the documentation, docs/images/page.png. Needs Chromium.
+PAGE.png is the picture for the documentation, docs/images/page.png. Needs Chromium.
 """
 
 import shutil
@@ -20,7 +20,7 @@ from equivocal.web.page import build_page
 Theme = Literal["light", "dark"]
 
 SIZES = [(320, 640), (390, 844), (768, 1024), (1024, 768), (1280, 800), (1920, 1080)]
-HEIGHT = 480  # of a picture on the sheet
+HEIGHT = 480  # of a picture on the sheet, in pixels
 CHAPTERS = 5
 PAIR = (
     "world=slips&sentence=during dinner, the woman eats the pizza"
@@ -33,7 +33,7 @@ REFUSED = "the pizza was eaten by the woman"
 def photograph(
     browser: Browser, address: str, size: tuple[int, int], theme: Theme, typed: str | None = None
 ) -> Image.Image:
-    """Return the page as it looks in a window of some size, perhaps after a sentence is typed."""
+    """Return a screenshot of the page in a window of some size, with a typed sentence if given."""
     view = ViewportSize(width=size[0], height=size[1])
     context = browser.new_context(viewport=view, color_scheme=theme, reduced_motion="reduce")
     tab = context.new_page()
@@ -49,7 +49,7 @@ def photograph(
 
 
 def arrange(pictures: list[Image.Image], columns: int) -> Image.Image:
-    """Return pictures of equal height in rows on one sheet."""
+    """Scale pictures to equal height and arrange them in rows on one sheet."""
     scaled = [
         image.resize((round(image.width * HEIGHT / image.height), HEIGHT)) for image in pictures
     ]
@@ -65,7 +65,7 @@ def arrange(pictures: list[Image.Image], columns: int) -> Image.Image:
 
 
 def main(sheet: str, single: str | None = None) -> None:
-    """Draw the sheet, and the picture of the documentation where it is named."""
+    """Draw the sheet and, if `single` is given, the picture for the documentation."""
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
         page = Path(folder) / "page.html"
         page.write_text(build_page(), encoding="utf-8")

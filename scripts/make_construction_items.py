@@ -1,9 +1,9 @@
-"""The items of the constructions, made from their worlds; `constructions/*.csv` is what this makes.
+"""Make the items of the constructions, `suites/constructions/*.csv`, from their worlds.
 
-    python -m scripts.make_construction_items FOLDER        writes them all
+    python -m scripts.make_construction_items FOLDER        writes all files
 
-Passives come from the frames of the paradigms (`scripts.make_paradigm_items`) that have one,
-each with both of its patients. Word order and attachment take all that their small worlds offer.
+Passives are made from those frames of the paradigms (`scripts.make_paradigm_items`) that have one,
+each with both of its patients. Word order and attachment use all sentences of their small worlds.
 """
 
 import sys
@@ -42,12 +42,12 @@ def _make_passive(world: World) -> Iterator[Row]:
 
 
 def _ask_roles(agent: str, patient: str) -> tuple[str, str]:
-    """Return the units of both roles, and those of the rival reading, which exchanges them."""
+    """Return the tracked units of both roles, and those of the rival reading, which swaps them."""
     return f"agent={agent}; patient={patient}", f"agent={patient}; patient={agent}"
 
 
 def _ask_part(word: str, answer: str, rival: str) -> tuple[str, str]:
-    """Return the roles of a word under both readings."""
+    """Return the tracked role of a word, and its role in the rival reading."""
     return f"{word}={answer}", f"{word}={rival}"
 
 
@@ -65,7 +65,7 @@ def _make_word_order(world: World) -> Iterator[Row]:
         says = inflect_verb(verb, "third", world.file.verbs.get(verb))
         acts = f"{'der' if who in masculine else 'die'} {who}"
         suffers = f"{'den' if whom in masculine else 'die'} {whom}"
-        said: dict[str, str] = {}  # condition: sentence in which `who` acts, by case or first
+        said: dict[str, str] = {}  # by condition; `who` is agent by case or by coming first
         if who in feminine and whom in feminine:
             kind = "undecided" if forth and back else "decided by the world"
             said = {kind: f"{acts} {says} {suffers}"} if forth or back else {}
@@ -111,7 +111,7 @@ MAKERS: dict[str, Callable[[World], Iterator[Row]]] = {
     "word_order": _make_word_order,
     "attachment": _make_attachment,
 }
-WORLDS = {"passive": "sg2018"}  # the others have a world of the same name
+WORLDS = {"passive": "sg2018"}  # the other constructions have a world of the same name
 
 
 def make_csv(name: str) -> str:

@@ -1,9 +1,9 @@
-"""Two diagrams for every report: the Sentence Gestalt network, and where in it the posterior sits.
+"""Draw the two diagrams of every report: the Sentence Gestalt network, and the posterior in it.
 
     python -m scripts.make_diagrams src/equivocal/report/diagrams        writes them as SVG and PNG
 
-Coordinates are in inches. They show no result of a study, so the package ships them drawn. Wording,
-places and colours may be changed; then run this again.
+The diagrams do not depend on results, so the package ships them as files. Coordinates are in
+inches. Wording, places and colours may be changed; then run this again.
 """
 
 import sys
@@ -21,10 +21,10 @@ from equivocal.report.style import COLOURS, apply_style, save_figure
 __all__ = ["DIAGRAMS", "draw_network_diagram", "draw_posterior_diagram"]
 
 BLUE, ORANGE, GREEN = COLOURS[:3]
-UNITS = 9  # circles drawn for a layer; the layers have about a hundred units
+UNITS = 9  # circles drawn for a layer, which has about a hundred units
 ALL = range(UNITS)
 CENTRED: dict[str, Any] = {"ha": "center", "va": "center"}
-LAYERS = (  # place, name, note, units that are on
+LAYERS = (  # x, y, name, note, active units
     (1.95, 0.75, "word and marker tokens", "e.g. “during” + “dinner”", {2, 6}),
     (1.95, 2.0, "hidden", "", ALL),
     (1.95, 3.25, "gestalt", "everything heard so far", ALL),
@@ -36,7 +36,7 @@ LAYERS = (  # place, name, note, units that are on
 
 @apply_style()
 def draw_network_diagram() -> Figure:
-    """Draw the update network, which keeps a gestalt, and the query network, which answers."""
+    """Draw the update network, which keeps the gestalt, and the query network, which answers."""
     figure, axes = _make_canvas(7.2, 4.3)
     _draw_zone(axes, (0.05, 0.1, 3.4, 4.1), "update network: listens", BLUE)
     _draw_zone(axes, (3.75, 0.1, 3.4, 4.1), "query network: answers", ORANGE)
@@ -92,7 +92,7 @@ def _draw_density(axes: Axes) -> None:
 
 
 def _make_canvas(width: float, height: float) -> tuple[Figure, Axes]:
-    """Make axes in inches, so that circles are round and sizes are those of the page."""
+    """Make axes in inches, so that circles are round and sizes are those on the page."""
     figure = Figure(figsize=(width, height))
     axes = figure.subplots()
     axes.set(xlim=(0, width), ylim=(0, height), aspect="equal")
@@ -113,7 +113,7 @@ def _draw_zone(
 def _draw_layer(
     axes: Axes, x: float, y: float, name: str, note: str, active: Iterable[int]
 ) -> None:
-    """Draw a box with a row of units, of which `active` ones are filled."""
+    """Draw a box with a row of units, with the `active` ones filled."""
     _draw_box(axes, (x, y), (2.3, 0.6), "")
     units = np.arange(UNITS)
     graded = 0.2 + 0.6 * (units * 5 % 7) / 7

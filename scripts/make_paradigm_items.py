@@ -1,12 +1,12 @@
-"""The items of the nine paradigms, made from a world; `data/*.csv` is what this makes of `sg2018`.
+"""Make the items of the nine paradigms, `suites/data/*.csv`, from the world `sg2018`.
 
-    python -m scripts.make_paradigm_items FOLDER        writes them all
+    python -m scripts.make_paradigm_items FOLDER        writes all files
 
-A *frame* is a kind of event that leaves little open: an action, with its situation if it has
-several, whose patients are few. It has a probable patient, an improbable one, and a *stranger*: a
-word of the same class that no frame has for a patient. Where something unrelated is needed, a frame
-takes it from another, always the same number of frames further on: the smallest number at which
-the patients of no two frames share a feature. So each word serves as often unrelated as related.
+A *frame* is a predictable kind of event: an action, with its situation if it has several, that has
+only two patients. It has a probable patient, an improbable one, and a *stranger*: a word of the
+same class that is a patient of no frame. Unrelated words are taken from another frame, always the
+same number of frames further on: the smallest number for which the patients of no two paired frames
+share a feature. So each word occurs as often unrelated as related.
 """
 
 import csv
@@ -26,7 +26,7 @@ __all__ = ["MAKERS", "Frame", "find_frames", "format_csv", "make_csv"]
 
 ADULTS, CHILDREN = ("man", "woman"), ("boy", "girl")
 FEW_PATIENTS = 2
-BEFORE = {  # how English puts them; a world reads them all alike
+BEFORE = {  # the English preposition of each situation; a world treats them all alike
     "breakfast": "at",
     "dinner": "at",
     "morning": "in the",
@@ -43,27 +43,27 @@ Row = tuple[str, str, str, str]  # condition, item, sentence, critical word
 class Frame:
     """A kind of event with an adult as its agent."""
 
-    name: str  # of the item
+    name: str  # the name of its items
     action: str
     verb: str  # third person
     agent: str
     situation: str | None
-    one_of_several: bool  # the situation must be said for the patient to be expected
+    one_of_several: bool  # the patient depends on the situation, which must be mentioned
     probable: str
     improbable: str
     stranger: str
 
     def say_situation(self) -> str:
-        """Return the phrase that names the situation, for the beginning of a sentence."""
+        """Return the phrase that names the situation, to begin a sentence with."""
         return f"{BEFORE[self.situation]} {self.situation}, " if self.situation else ""
 
     def say_with(self, patient: str) -> str:
-        """Return a sentence with a patient, and with the situation where it is needed."""
+        """Return a sentence with this patient, and with the situation if it is needed."""
         situation = self.say_situation() if self.one_of_several else ""
         return f"{situation}the {self.agent} {self.verb} the {patient}"
 
 
-Maker = Callable[[Frame, Frame], Iterator[Row]]  # of a frame and one that is unrelated to it
+Maker = Callable[[Frame, Frame], Iterator[Row]]  # takes a frame and an unrelated one
 
 
 def find_frames(world: World) -> list[Frame]:
@@ -101,7 +101,7 @@ def find_frames(world: World) -> list[Frame]:
 
 
 def _pair_frames(world: World, frames: list[Frame]) -> Iterator[tuple[Frame, Frame]]:
-    """Pair each frame with the one from which it takes what is unrelated to it."""
+    """Pair each frame with the one from which its unrelated words are taken."""
     index, features = world.lexicon.words.index, world.lexicon.features
     own = [set(features[index(frame.probable)].nonzero()[0].tolist()) for frame in frames]
     for shift in range(1, len(frames)):
@@ -122,7 +122,7 @@ def _vary_patient(choose: Callable[[Frame, Frame], dict[str, str]]) -> Maker:
 
 
 def _vary_prime(condition: str, choose: Callable[[Frame], str]) -> Maker:
-    """Return a maker of primes, own or unrelated, each followed by the probable patient."""
+    """Return a maker of related and unrelated primes, each followed by the probable patient."""
 
     def make(frame: Frame, other: Frame) -> Iterator[Row]:
         target = frame.probable
@@ -181,14 +181,14 @@ def make_csv(name: str, world: World) -> str:
     """Make the item file of one paradigm."""
     frames = [f for f in find_frames(world) if f.situation or name not in WITH_SITUATION]
     rows = [row for pair in _pair_frames(world, frames) for row in MAKERS[name](*pair)]
-    if name == "lexical_frequency":  # people first, who are in no frame's patients
+    if name == "lexical_frequency":  # starts with people, who are patients of no frame
         people = zip(ADULTS, CHILDREN, strict=True)
         rows = [row for pair in people for row in _compare_frequency(*pair)] + rows
     return format_csv((*COLUMNS, "critical_word"), rows)
 
 
 def format_csv(columns: Sequence[str], made: Iterable[Sequence[str]]) -> str:
-    """Format rows as CSV, those of a condition (the first column) together."""
+    """Format rows as CSV, grouped by condition (the first column)."""
     rows = list(made)
     order = list(dict.fromkeys(row[0] for row in rows))
     text = io.StringIO()

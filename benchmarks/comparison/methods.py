@@ -1,4 +1,4 @@
-"""The methods by name, and where each is left out.
+"""The methods by name, and the problems on which each is skipped.
 
 To add one, write a function that takes a `Problem` and returns a `Fitted`, and name it here.
 """
@@ -16,15 +16,14 @@ __all__ = ["METHODS", "Method"]
 
 @dataclass(frozen=True)
 class Method:
-    """How to fit, and what it is for."""
+    """A function that fits, and the problems it can be used for."""
 
     fit: Callable[[Problem], Fitted]
-    most_labels: int | None = None  # beyond these it takes minutes
-    classes: bool = True  # whether it serves one of K classes
-    single: bool = True  # whether it starts from the one trained network
+    most_labels: int | None = None  # with more it takes minutes
+    classes: bool = True  # whether it supports one of K classes
 
     def find_obstacle(self, problem: Problem) -> str:
-        """Return why the method is left out here; "" if it is not."""
+        """Return why the method is skipped for a problem; "" if it is not."""
         K = problem.task.num_outputs
         if problem.classes and not self.classes:
             return "it has yes/no outputs only"
@@ -71,6 +70,6 @@ METHODS = {
     "laplace-full": Method(torch_peers.fit_laplace_full, most_labels=500),
     "laplace-grid": Method(torch_peers.fit_laplace_grid, most_labels=500),
     "vbll": Method(torch_peers.fit_vbll, most_labels=100),
-    "mc-dropout": Method(baselines.fit_mc_dropout, single=False),
-    "deep-ensemble": Method(baselines.fit_deep_ensemble, single=False),
+    "mc-dropout": Method(baselines.fit_mc_dropout),
+    "deep-ensemble": Method(baselines.fit_deep_ensemble),
 }

@@ -2,9 +2,9 @@
 
     logits = W ReLU(V x + b) + c
 
-The features of the last layer are ψ(x) = (ReLU(V x + b), 1). Training stops where the loss of the
-validation rows is lowest; an overfitted network is trained to the end. Several networks, and those
-with dropout, are trained side by side by the same function.
+The features of the last layer are ψ(x) = (ReLU(V x + b), 1). Weights are those of the epoch with
+the lowest loss on validation rows; an overfitted network is trained to the end. Several networks,
+and those with dropout, are trained side by side by the same function.
 """
 
 from functools import partial
@@ -59,7 +59,7 @@ def apply_link(logits: np.ndarray, classes: bool) -> np.ndarray:
 def train_networks(
     task: Task, *, number: int = 1, dropout: float = 0.0, first: int = 0
 ) -> list[Network]:
-    """Train networks from different starts; `first` keeps ensembles apart from the one network."""
+    """Train networks from different starts; `first` is the number of the first start."""
     x, t = (
         [jnp.asarray(values[part]) for part in ("train", "validation")]
         for values in (task.inputs, task.targets)
@@ -91,7 +91,7 @@ def _train_all(
 
 
 Weights = tuple[jax.Array, jax.Array, jax.Array, jax.Array]
-Carry = tuple[Any, ...]  # of a loop
+Carry = tuple[Any, ...]  # the state of a loop
 
 
 def _train(
@@ -106,7 +106,7 @@ def _train(
     hidden: int,
 ) -> Weights:
     start, key = jax.random.split(key)
-    weights = _start(start, x[0].shape[1], hidden, t[0].shape[1])
+    weights = _draw_weights(start, x[0].shape[1], hidden, t[0].shape[1])
     optimiser = optax.adam(LEARNING_RATE)
     N = x[0].shape[0]
     steps = N // BATCH
@@ -145,8 +145,8 @@ def _train(
     return best
 
 
-def _start(key: jax.Array, inputs: int, hidden: int, outputs: int) -> Weights:
-    """Return He's initial weights and zero biases."""
+def _draw_weights(key: jax.Array, inputs: int, hidden: int, outputs: int) -> Weights:
+    """Draw He's initial weights and zero biases."""
     keys = jax.random.split(key)
     V = jax.random.normal(keys[0], (inputs, hidden)) * jnp.sqrt(2 / inputs)
     W = jax.random.normal(keys[1], (hidden, outputs)) * jnp.sqrt(1 / hidden)

@@ -21,7 +21,7 @@ def fit_hmc(problem: Problem) -> Fitted:
 
 
 def fit_unit_prior(problem: Problem) -> Fitted:
-    """Sample with the prior N(0, 1), chosen by nobody."""
+    """Sample with the fixed prior N(0, 1)."""
     posterior = sample_posterior(
         problem.features["train"],
         problem.targets["train"],
@@ -47,7 +47,7 @@ def fit_paper(problem: Problem) -> Fitted:
 
 
 def fit_probit(problem: Problem) -> Fitted:
-    """Laplace's Gaussian with MacKay's closed form: logits divided by √(1 + π v / 8)."""
+    """Use a Laplace approximation with MacKay's probit formula: logits over √(1 + π v / 8)."""
     posterior = _sample(problem, method="laplace")
 
     def predict(x: np.ndarray) -> np.ndarray:

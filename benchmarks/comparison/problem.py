@@ -1,4 +1,4 @@
-"""A trained network on a data set, and what a fitted method can be asked."""
+"""A trained network on a data set, and the interface of a fitted method."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ Doubt = dict[str, np.ndarray]  # "information" and "disagreement" of each row, (
 
 @dataclass(frozen=True)
 class Problem:
-    """What every method is given: the same rows and the same trained network."""
+    """The input of every method: the same rows and the same trained network."""
 
     task: Task
     network: Network
@@ -52,7 +52,7 @@ class Fitted:
 
 
 def describe_doubt(logits: np.ndarray, classes: bool) -> Doubt:
-    """Return the doubt of each row from draws or members (S, N, K), summed over outputs.
+    """Return the uncertainty of each row from logits of S draws, (S, N, K), summed over outputs.
 
     `information` is the mutual information of target and weights, `disagreement` the standard
     deviation of the logits.

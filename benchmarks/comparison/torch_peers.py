@@ -1,9 +1,9 @@
 """laplace-torch and vbll, on the features of the same network.
 
 Neither has a likelihood for several yes/no labels, so each label gets a model of its own: a softmax
-over the logits (−a/2, a/2), which is the logistic regression of a. Both run as their documentation
-shows. The prior precision of laplace-torch maximises its marginal likelihood, or is chosen on the
-validation rows ("grid").
+over the logits (−a/2, a/2), which is equivalent to logistic regression with logit a. Both are used
+as in their documentation. The prior precision of laplace-torch maximises its marginal likelihood,
+or is chosen on the validation rows ("grid").
 """
 
 from collections.abc import Callable
@@ -75,7 +75,7 @@ fit_laplace_grid = partial(_fit_laplace, structure="kron", method="gridsearch")
 
 
 def fit_vbll(problem: Problem) -> Fitted:
-    """Variational Bayesian last layers (Harrison, Willes & Snoek 2024), trained on the features."""
+    """Train a variational Bayesian last layer (Harrison, Willes & Snoek 2024) on the features."""
     try:
         import torch
         import vbll
@@ -92,7 +92,7 @@ def fit_vbll(problem: Problem) -> Fitted:
         target = torch.tensor(y, dtype=torch.long)
         for _epoch in range(VBLL_EPOCHS):
             order = torch.randperm(len(psi))
-            # it makes a matrix for each row, so that all rows at once take minutes
+            # vbll makes a matrix for each row: all rows at once would take minutes
             for first in range(0, len(psi), VBLL_BATCH):
                 rows = order[first : first + VBLL_BATCH]
                 optimiser.zero_grad()
@@ -133,14 +133,14 @@ def _read_features(problem: Problem, x: np.ndarray) -> Any:
 
 
 def _gather(problem: Problem, found: list[Any]) -> np.ndarray:
-    """Return probabilities (N, K) from those of each model."""
+    """Return probabilities (N, K) from the probabilities of each model."""
     if problem.classes:
         return np.asarray(found[0].detach())
     return np.stack([np.asarray(p.detach()[:, 1]) for p in found], axis=1)
 
 
 def _gather_logits(problem: Problem, drawn: list[Any]) -> np.ndarray:
-    """Return logits (S, N, K) from draws of each model's."""
+    """Return logits (S, N, K) from the logits that each model draws."""
     if problem.classes:
         return np.asarray(drawn[0].detach())
     return np.stack([np.asarray((a[..., 1] - a[..., 0]).detach()) for a in drawn], axis=-1)

@@ -1,8 +1,8 @@
-"""Speed, measured against others on the spot: what `python -m benchmarks.sampling` runs.
+"""Speed compared with other software on the same machine, for `python -m benchmarks.sampling`.
 
-A front door beside the command line. Each comparison is a section with a module of its own:
+Each comparison is a section with a module of its own:
 `versus_sklearn`, `versus_laplace`, `versus_nuts`, `exact_draws`, `verdict`, `versus_literal`,
-`linearity`. `run_bench` runs them in one process and gives back a `Report` of lines (ours, theirs,
+`linearity`. `run_bench` runs them in one process and returns a `Report` of lines (ours, theirs,
 ratio, goal) with all settings and versions.
 """
 

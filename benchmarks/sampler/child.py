@@ -1,4 +1,4 @@
-"""One size of `linearity`, in a process of its own: its argument and its answer are JSON."""
+"""Measures one size of `linearity` in a process of its own; argument and result are JSON."""
 
 import gc
 import json
@@ -21,11 +21,11 @@ from equivocal.sampling.engine.settings import Outcome, RunSettings
 __all__ = ["main"]
 
 NEVER = 1e-30  # a tolerance that no output reaches, so that all take every step
-REPEATS, LONG = 5, 20.0  # times; fewer once they have taken so many seconds
+REPEATS, LONG = 5, 20.0  # the number of repeats; fewer if they take this many seconds
 
 
 def main() -> None:
-    """Measure what the first argument asks for."""
+    """Measure the size that the first argument describes, and print the result."""
     sys.stdout.write(json.dumps(_measure(**json.loads(sys.argv[1]))) + "\n")
 
 
@@ -64,7 +64,7 @@ def _measure(
 
 
 def _time_flow(psi: np.ndarray, targets: np.ndarray, settings: RunSettings) -> float:
-    """Median seconds of the sampler itself, on rows that are checked and compiled for."""
+    """Return the median seconds of the sampler itself, without checks and compilation."""
     problem = Problem.build(psi, targets, None, 0.0, 1.0, Likelihood.BERNOULLI, None)
     method = METHODS["exact-flow"]
 
@@ -79,23 +79,23 @@ def _time_flow(psi: np.ndarray, targets: np.ndarray, settings: RunSettings) -> f
 
 
 def _measure_resident() -> int:
-    """Memory held now; the peak so far where the system does not say. Forgets earlier peaks."""
+    """Return the memory in use, or the peak so far if unknown; on Linux, reset the peak."""
     with suppress(OSError):  # Linux: the peak starts again from here
         Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
     return _read_status("VmRSS") or _measure_peak()
 
 
 def _measure_peak() -> int:
-    """The most memory this process has held.
+    """Return the peak memory of this process.
 
-    Where Linux says, its own: `ru_maxrss` starts with the peak of the process that started it.
+    On Linux it is read from /proc: `ru_maxrss` starts from the peak of the parent process.
     """
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return _read_status("VmHWM") or peak * (1 if sys.platform == "darwin" else 1024)
 
 
 def _read_status(name: str) -> int:
-    """A size that Linux keeps for each process; 0 elsewhere."""
+    """Return a size in bytes from /proc/self/status; 0 on systems other than Linux."""
     with suppress(OSError):
         text = Path("/proc/self/status").read_text(encoding="ascii", errors="replace")
         if found := re.search(rf"^{name}:\s+(\d+) kB", text, re.MULTILINE):

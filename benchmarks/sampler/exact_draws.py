@@ -1,8 +1,8 @@
-"""Exact draws of all outputs by `hmc`: how long, how good, and how much faster than NUTS.
+"""Exact draws of all outputs by `hmc`: their time and quality, and the time of NUTS.
 
-Every weight of every output has a split-R̂ of at most 1.01 and an effective size of at least 400,
-or the note says how many outputs have not. NUTS is timed on one output of the middle, as in
-`versus_nuts`, and counted K times; both are given without compilation.
+Every weight of every output has a split-R̂ of at most 1.01 and an effective sample size of at least
+400, or the note says how many outputs do not. NUTS is timed on one output of medium rarity, as in
+`versus_nuts`, and its time is multiplied by K; both times exclude compilation.
 """
 
 import numpy as np

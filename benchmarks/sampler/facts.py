@@ -1,4 +1,4 @@
-"""Facts about the machine and the code that a measurement is stored with."""
+"""A description of machine and code, which is stored with each measurement."""
 
 import os
 import platform
@@ -16,7 +16,7 @@ PACKAGES = ("equivocal", "numpy", "scipy", "jax", "jaxlib", "scikit-learn", "num
 
 
 def describe_machine() -> dict[str, Any]:
-    """What the numbers of a result file depend on besides the code: processor, load, versions."""
+    """Describe what results depend on: processor, load, versions and commit."""
     return {
         "cpu": _find_cpu_model(),
         "cores": count_cores(),
@@ -29,7 +29,7 @@ def describe_machine() -> dict[str, Any]:
 
 
 def _measure_load() -> list[float]:
-    """Return the load of the last 1, 5 and 15 minutes; empty where the system does not say."""
+    """Return the load of the last 1, 5 and 15 minutes; empty if the system does not report it."""
     return [round(load, 2) for load in os.getloadavg()] if hasattr(os, "getloadavg") else []
 
 
@@ -43,9 +43,9 @@ def _find_cpu_model() -> str:
 
 
 def _find_commit() -> str:
-    """The commit that was measured, with `-dirty` where files had changed since."""
+    """Return the commit that was measured, with `-dirty` if files have changed since."""
     root = Path(__file__).resolve().parents[2]
-    if not (root / ".git").exists():  # an installed copy; a repository around it is not ours
+    if not (root / ".git").exists():  # git might find an unrelated repository above
         return "unknown"
     command = ["git", "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"]
     try:

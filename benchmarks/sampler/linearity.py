@@ -1,9 +1,9 @@
-"""Whether time grows as rows × outputs, and memory stays within the budget it was given.
+"""Whether time grows as rows × outputs, and memory stays within its budget.
 
-Each size runs in a process of its own (`child`), with a fixed number of steps. Time
-is that of the flow alone, compiled, per row, output and step: what comes after it (draws,
-diagnostics on a fixed allowance of work) does not grow with the data. Memory is the peak of a whole
-first call, compilation included, beyond the process with its inputs made and JAX started.
+Each size runs in a process of its own (`child`), with a fixed number of steps. Time is that of the
+compiled flow alone, per row, output and step: the later work (draws, diagnostics with a fixed limit
+of work) does not grow with the data. Memory is the peak of a whole first call, compilation
+included, minus the memory of the process before it, with inputs made and JAX started.
 """
 
 import json
@@ -27,7 +27,7 @@ Size = tuple[int, int]  # rows, outputs
 
 
 def measure(bench: Workbench) -> Findings:
-    """Cost per row, output and step; exponents in N and K; peak memory."""
+    """Measure time per row, output and step, its exponents in N and K, and peak memory."""
     settings = bench.settings
     measured = {}
     for size in dict.fromkeys(chain(*list_sizes(settings))):
@@ -39,7 +39,7 @@ def measure(bench: Workbench) -> Findings:
 
 
 def list_sizes(settings: BenchSettings) -> tuple[list[Size], list[Size]]:
-    """(rows, outputs): with the fewest outputs, and with a fixed number of rows."""
+    """Return sizes that vary in rows, with the fewest outputs, and sizes that vary in outputs."""
     fewest = min(settings.linear_outputs)
     by_rows = [(rows, fewest) for rows in settings.linear_rows]
     return by_rows, [(settings.linear_fixed_rows, outputs) for outputs in settings.linear_outputs]
@@ -55,7 +55,7 @@ def list_lines(measured: dict[Size, dict[str, Any]], settings: BenchSettings) ->
 
 
 def measure_in_child(rows: int, outputs: int, settings: BenchSettings) -> dict[str, Any]:
-    """What `benchmarks.sampler.child` finds, or `failed` with its last words."""
+    """Return the result of `benchmarks.sampler.child`, or `failed` with its last message."""
     wanted = {
         "rows": rows,
         "outputs": outputs,
@@ -68,8 +68,8 @@ def measure_in_child(rows: int, outputs: int, settings: BenchSettings) -> dict[s
     command = [sys.executable, "-m", "benchmarks.sampler.child", json.dumps(wanted)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
-        said = done.stderr.strip().splitlines() or ["nothing was said"]
-        return {"failed": f"exit code {done.returncode}, {said[-1]}"}
+        printed = done.stderr.strip().splitlines() or ["nothing was printed"]
+        return {"failed": f"exit code {done.returncode}, {printed[-1]}"}
     found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return found
 
@@ -91,7 +91,7 @@ def _judge_exponent(
     axis: int,
     measured: dict[Size, dict[str, Any]],
 ) -> Line:
-    """The slope of log time over log size."""
+    """Return a line with the slope of log time against log size."""
     good = [size for size in sizes if "failed" not in measured[size]]
     line = f"time grows as {what} to the power"
     if len(good) < 2:

@@ -1,4 +1,4 @@
-"""One line of a report: what was measured, ours, theirs, their ratio, and the goal for it."""
+"""A line of a report: a quantity, our value, theirs, the ratio, and the goal."""
 
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -13,10 +13,10 @@ class Goal:
     least: float | None = None
     most: float | None = None
     of: str = "ratio"
-    at_any_size: bool = False  # an agreement that small runs must show, too
+    at_any_size: bool = False  # whether small runs are judged by it, too
 
     def is_met_by(self, value: float) -> bool:
-        """Whether `value` is within the bounds; NaN never is.
+        """Return whether `value` is within the bounds; NaN never is.
 
         >>> Goal(least=500).is_met_by(612.0), Goal(most=0.02).is_met_by(float("nan"))
         (True, False)
@@ -33,7 +33,7 @@ class Goal:
 
 @dataclass(frozen=True, kw_only=True)
 class Line:
-    """A comparison. Where nothing could be measured, `note` says why in one sentence."""
+    """A comparison. If nothing could be measured, `note` says why in one sentence."""
 
     what: str
     ours: float | None = None
@@ -45,11 +45,11 @@ class Line:
 
     @property
     def is_skipped(self) -> bool:
-        """Nothing was measured."""
+        """Whether nothing was measured."""
         return self.ours is None and self.theirs is None
 
     def verdict(self, *, judged: bool) -> str:
-        """One of "met", "missed", "skipped" and "not judged"; "" where there is no goal."""
+        """Return "met", "missed", "skipped" or "not judged"; "" if there is no goal."""
         if self.is_skipped:
             return "skipped"
         if self.goal is None:
@@ -60,14 +60,14 @@ class Line:
         return "met" if value is not None and self.goal.is_met_by(value) else "missed"
 
     def to_dict(self, *, judged: bool) -> dict[str, Any]:
-        """Plain values for a JSON file."""
+        """Return the line as plain values for a JSON file."""
         goal = None if self.goal is None else asdict(self.goal) | {"text": str(self.goal)}
         return asdict(self) | {"goal": goal, "verdict": self.verdict(judged=judged)}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Findings:
-    """What a section found: lines for the table, and the numbers behind them."""
+    """The results of a section: lines for the table, and the numbers behind them."""
 
     lines: list[Line]
     details: dict[str, Any] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""Algorithm 1 as it is printed, N×N matrices and all: the reference for tests and `versus_literal`.
+"""Algorithm 1 as printed, with its N×N matrices: the reference for tests and `versus_literal`.
 
     θ' = θ − ½Δτ P̂ Ψᵀ ( M Ψ(θ − m) + 2 (μ[y] − t) )                      docs/maths.md (9) and (12)
     θ" = θ' − ½Δτ P̂' (Δτ diag(P̂') + P₀)⁻¹ (θ' + m' − 2m₀) + ½Δτ (θ' − m')                  (10)

@@ -1,4 +1,4 @@
-"""Our own side of the comparisons: the posterior of all outputs, cold and warm."""
+"""Our side of the comparisons: the time of the posterior of all outputs, cold and warm."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -24,7 +24,7 @@ class OurTimes:
     posterior: Posterior
 
     def details(self) -> dict[str, Any]:
-        """Numbers and verdict, for the record."""
+        """Return times and diagnostics for the result file."""
         info = self.posterior.info
         return {
             "seconds_cold": self.cold,
@@ -38,7 +38,7 @@ class OurTimes:
 
 
 def time_ours(data: Data, settings: BenchSettings) -> OurTimes:
-    """Twice, after forgetting every compiled program: cold, then warm."""
+    """Time two calls after clearing all compiled programs: the first is cold, the second warm."""
 
     def sample() -> Posterior:
         return sample_posterior(

@@ -1,4 +1,4 @@
-"""Rows to measure on: what a trained network's last layer sees, or made-up ones like them."""
+"""Rows to measure on: inputs of a trained network's last layer, or similar made-up ones."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -12,13 +12,13 @@ from equivocal.errors import UserError
 
 __all__ = ["Data", "collect_run_rows", "make_network_rows", "make_plain_rows"]
 
-LATENT = 20  # dimensions behind made-up features, which a network's are not far from
+LATENT = 20  # dimensions of made-up features, about as many as those of a network have
 CHUNK = 10_000
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Data:
-    """Single rows, repeated ones included, with one yes or no per output."""
+    """Rows, including repeated ones, with a yes or no for each output."""
 
     features: np.ndarray  # (N, D) float32, last column ones
     targets: np.ndarray  # (N, K) int8
@@ -26,18 +26,18 @@ class Data:
 
     @cached_property
     def groups(self) -> tuple[np.ndarray, np.ndarray]:
-        """The distinct rows, and which of them each row is."""
+        """The distinct rows, and the index of each row among them."""
         distinct, group = np.unique(self.features, axis=0, return_inverse=True)
         return distinct, group.ravel()
 
     @property
     def two_classes(self) -> list[int]:
-        """Outputs that are neither always nor never on."""
+        """The outputs that are neither always nor never on."""
         varies = self.targets.min(axis=0) < self.targets.max(axis=0)
         return [int(k) for k in np.flatnonzero(varies)]
 
     def summary(self) -> dict[str, int]:
-        """Sizes, for the record."""
+        """Return the sizes for the result file."""
         return {
             "rows": len(self.features),
             "distinct_rows": len(self.groups[0]),
@@ -49,9 +49,10 @@ class Data:
 
 
 def collect_run_rows(directory: Path, settings: BenchSettings) -> Data:
-    """Rows drawn as a corpus of 10,000 sentences asks them; targets drawn from its answers.
+    """Draw rows in proportion to the questions of 10,000 sentences, and targets from the answers.
 
-    Held out are distinct rows that were not drawn: rare questions, where a posterior matters most.
+    The held-out rows are distinct rows that were not drawn: rare questions, for which a posterior
+    matters most.
     """
     from equivocal.gestalt import Network, features
 
@@ -81,7 +82,7 @@ def collect_run_rows(directory: Path, settings: BenchSettings) -> Data:
 
 
 def make_network_rows(settings: BenchSettings) -> Data:
-    """Logistic units of a few latent dimensions, and a constant; outputs from weak to strong.
+    """Make rows of logistic units of a few latent dimensions and a constant, and their targets.
 
     Output k depends on the features with a strength from 0.1 to 5 and is on in a half to a
     hundredth of the rows, both independently of each other.
@@ -104,7 +105,7 @@ def make_network_rows(settings: BenchSettings) -> Data:
 def make_plain_rows(
     rows: int, outputs: int, features: int, seed: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Float32 features and int8 targets, made with hardly any memory beside themselves."""
+    """Return float32 features and int8 targets, made with little additional memory."""
     rng = np.random.default_rng(seed)
     psi = np.empty((rows, features), np.float32)
     targets = np.empty((rows, outputs), np.int8)

@@ -1,4 +1,4 @@
-"""All findings together: a table for people and plain values for a file."""
+"""The report of all sections: a table for people and plain values for a file."""
 
 import json
 import math
@@ -15,7 +15,7 @@ from benchmarks.sampler.settings import BenchSettings
 __all__ = ["Report"]
 
 FORMAT = "equivocal-bench-1"
-# unit: its smaller ones, by a factor of a thousand each
+# each unit with its smaller ones, a factor of a thousand apart
 FINER = {"s": ("s", "ms", "µs", "ns"), "MiB": ("MiB",), "": ("",)}
 
 
@@ -24,15 +24,15 @@ class Report:
     """One run of the benchmark."""
 
     settings: BenchSettings
-    source: str  # where the rows come from
+    source: str  # the origin of the rows
     machine: dict[str, Any]
     sections: dict[str, Findings]
     seconds: float
 
     def table(self) -> Table:
-        """One row per line, sections apart."""
+        """Return a table with a row per line, sections separated."""
         caption = None if self.settings.judged else "small sizes: goals of speed are not judged"
-        # Text, not str: square brackets are extras and folders here, not markup
+        # Text, not str: square brackets belong to extras and folders here, not to markup
         title = Text(f"Speed on {self.source}")
         table = Table(title=title, title_justify="left", caption=caption)
         for name in ("what", "ours", "theirs", "ratio", "goal", ""):
@@ -56,7 +56,7 @@ class Report:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything, as plain values."""
+        """Return everything as plain values."""
         judged = self.settings.judged
         return simplify(
             {
@@ -76,12 +76,12 @@ class Report:
         )
 
     def to_json(self) -> str:
-        """`to_dict` as text."""
+        """Return `to_dict` as JSON text."""
         return json.dumps(self.to_dict(), indent=2, allow_nan=False, ensure_ascii=False) + "\n"
 
 
 def format_value(value: float | None, unit: str) -> str:
-    """A number with three digits and a unit that suits its size.
+    """Format a number with three digits and a unit that suits its size.
 
     >>> [format_value(*given) for given in ((0.00123, "s"), (1234.5, "MiB"), (1e-12, ""))]
     ['1.23 ms', '1,234 MiB', '1e-12']
@@ -100,7 +100,7 @@ def format_value(value: float | None, unit: str) -> str:
 
 
 def format_digits(value: float) -> str:
-    """Three digits, or all those before the point.
+    """Format a number with three significant digits, or as a whole number from 100 on.
 
     >>> format_digits(1234.5), format_digits(0.012345)
     ('1,234', '0.0123')
@@ -109,7 +109,7 @@ def format_digits(value: float) -> str:
 
 
 def simplify(value: Any) -> Any:
-    """Only what JSON knows: NumPy's numbers become Python's, NaN and infinity become null."""
+    """Convert to JSON types: NumPy's numbers become Python's, NaN and infinity become null."""
     if isinstance(value, Mapping):
         return {str(key): simplify(item) for key, item in value.items()}
     if isinstance(value, list | tuple):

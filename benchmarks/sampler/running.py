@@ -31,20 +31,20 @@ SECTIONS = {
     "linearity": "linearity",
 }
 
-OnProgress = Callable[[int, int, str], None]  # sections done, of how many, what goes on now
+OnProgress = Callable[[int, int, str], None]  # sections done, their number, the current task
 
 
 @dataclass(eq=False)
 class Workbench:
-    """What sections share: settings, rows, and our own times on them, each made once."""
+    """What sections share: settings, rows, and our own times on them, each computed once."""
 
     settings: BenchSettings
-    run: Path | None = None  # a folder with trained networks; None: made-up rows
+    run: Path | None = None  # a folder with trained networks; None for made-up rows
     say: Callable[[str], None] = field(default=lambda _: None)
 
     @cached_property
     def data(self) -> "Data":
-        """Rows and targets."""
+        """The rows and targets."""
         from benchmarks.sampler.problems import collect_run_rows, make_network_rows
 
         self.say("preparing rows")
@@ -54,7 +54,7 @@ class Workbench:
 
     @cached_property
     def ours(self) -> "OurTimes":
-        """The posterior of all outputs, cold and warm."""
+        """Times of the posterior of all outputs, cold and warm."""
         from benchmarks.sampler.ours import time_ours
 
         data = self.data

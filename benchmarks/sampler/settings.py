@@ -1,4 +1,4 @@
-"""How large each comparison is. Nothing that changes a number of a report lives outside this."""
+"""The sizes of each comparison: everything that changes a number of a report."""
 
 from dataclasses import dataclass, replace
 
@@ -9,29 +9,29 @@ __all__ = ["BenchSettings"]
 
 @dataclass(frozen=True, kw_only=True)
 class BenchSettings:
-    """Sizes as the goals have them; `quick` is for seeing that everything runs."""
+    """Sizes for which the goals are set; `quick` is a check that everything works."""
 
     rows: int = 10_000  # N
-    outputs: int = 176  # K; of a network at most as many as it has
-    features: int = 101  # D, where there is no network to take features from
+    outputs: int = 176  # K; at most as many as a network has
+    features: int = 101  # D of made-up rows
     num_particles: int = 200  # J
     held_out: int = 1_000  # rows that predictions are compared on
     # (features, outputs) of the rows that plain Laplace is compared on
     laplace_sizes: tuple[tuple[int, int], ...] = ((65, 500), (257, 100), (513, 14))
-    nuts_outputs: int = 3  # measured; the time for K outputs is extrapolated from them
+    nuts_outputs: int = 3  # timed; the time for K outputs is extrapolated from them
     nuts_draws: int = 4_000  # over all chains
     nuts_warmup: int = 1_000  # per chain
     nuts_chains: int = 4
     literal_rows: int = 2_000
-    literal_outputs: int = 16  # in one step of ours
+    literal_outputs: int = 16  # moved by one step of ours
     literal_repeats: int = 3
     linear_rows: tuple[int, ...] = (1_000, 10_000, 100_000)  # with the fewest outputs
     linear_outputs: tuple[int, ...] = (4, 16, 64)
-    linear_fixed_rows: int = 10_000  # where outputs vary
+    linear_fixed_rows: int = 10_000  # while outputs vary
     linear_steps: int = 5
     memory_budget: int = 1 << 30  # bytes
     seed: int = 0
-    judged: bool = True  # goals are for these sizes; smaller runs are not held to them
+    judged: bool = True  # goals are set for these sizes; smaller runs are not judged
 
     def __post_init__(self) -> None:
         if self.nuts_outputs < 1:
@@ -39,7 +39,7 @@ class BenchSettings:
 
     @classmethod
     def quick(cls) -> "BenchSettings":
-        """Everything once, in well under a minute."""
+        """Return sizes that run everything once in well under a minute."""
         return cls(
             rows=400,
             outputs=6,
@@ -62,5 +62,5 @@ class BenchSettings:
 
     @classmethod
     def full(cls) -> "BenchSettings":
-        """With a million rows, too."""
+        """Return sizes that include a million rows."""
         return replace(cls(), linear_rows=(1_000, 10_000, 100_000, 1_000_000))

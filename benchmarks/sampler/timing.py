@@ -1,4 +1,4 @@
-"""Clocks: seconds on the wall, and how many of them JAX spent on compiling."""
+"""Wall-clock time of a call, and the part of it that JAX spent on compiling."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -9,14 +9,14 @@ import jax
 
 __all__ = ["measure_time", "record_compilation", "sum_spans"]
 
-COMPILING = "/jax/core/compile/"  # JAX names its events for tracing, lowering and compiling so
+COMPILING = "/jax/core/compile/"  # prefix of JAX's events of tracing, lowering and compiling
 
 T = TypeVar("T")
 Span = tuple[float, float]  # from, to
 
 
 def measure_time(work: Callable[[], T]) -> tuple[float, T]:
-    """Seconds on the wall, and the result."""
+    """Return the wall-clock seconds of a call, and its result."""
     began = perf_counter()
     result = work()
     return perf_counter() - began, result
@@ -24,12 +24,12 @@ def measure_time(work: Callable[[], T]) -> tuple[float, T]:
 
 @contextmanager
 def record_compilation() -> Iterator[list[Span]]:
-    """The times within the block when JAX traced, lowered or compiled; they may overlap."""
+    """Record when JAX traced, lowered or compiled within the block; spans may overlap."""
     spans: list[Span] = []
 
     def note(event: str, duration_secs: float, **_: Any) -> None:
         if event.startswith(COMPILING):
-            now = perf_counter()  # the event is told of when it ends
+            now = perf_counter()  # events are reported when they end
             spans.append((now - duration_secs, now))
 
     jax.monitoring.register_event_duration_secs_listener(note)
@@ -40,7 +40,7 @@ def record_compilation() -> Iterator[list[Span]]:
 
 
 def sum_spans(spans: list[Span]) -> float:
-    """Seconds that lie in at least one span.
+    """Return the seconds that lie in at least one span.
 
     >>> sum_spans([(0.0, 2.0), (1.0, 3.0), (5.0, 6.0)])
     4.0

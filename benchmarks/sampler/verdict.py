@@ -1,16 +1,16 @@
-"""Whether the verdict on a Gaussian can be believed: `covariance_shift` against long exact chains.
+"""The accuracy of the verdict on Gaussian posteriors: `covariance_shift` against long exact chains.
 
 The true shift of an output is tr(P⁻¹ C)/D − 1 with the covariance P of its Gaussian and C of its
 posterior (docs/maths.md (27)), C from thousands of draws by `hmc`. Problems: the last layers of up
 to three trained networks under three priors, with all their rows (`--run FOLDER`); or, if the
 folder holds files NAME.npz instead of networks, those rows with true shifts computed before
-(features, targets, counts, trained, and true_PRIOR for each of `PRIORS`); without a folder made-up
-rows. Reference posteriors beside the checkout are added where they are there, but not to known
-shifts. Every estimate is made with three seeds.
+(features, targets, counts, trained, and true_PRIOR for each of `PRIORS`); without a folder, made-up
+rows. Reference posteriors beside the checkout are added if they exist, but not to known shifts.
+Every estimate is made with three seeds.
 
-A false alarm is an output below the limit that is called far, a miss one above it that is not; each
-is given as a share of the outputs below and above: of all, and without those whose true shift is
-within 5 % of the limit, since long chains have an error, too.
+A false alarm is an output below the limit that is called far, a miss one above it that is not.
+Their rates are given over all outputs below and above the limit, and without those whose true shift
+is within 5 % of it, since long chains have an error, too.
 """
 
 from collections.abc import Iterator
@@ -39,14 +39,14 @@ __all__ = ["measure"]
 REFERENCE = Path(__file__).resolve().parents[3] / "shared" / "reference"
 NETWORKS, SEEDS = 3, (0, 1, 2)
 PRIORS = {"trained_1": 1.0, "zero_1": 1.0, "trained_5": 5.0}  # N(trained or 0, variance I)
-CLEAR = 0.05  # of the limit: an output is so far from it that the truth is certain
-FEW = 2  # outputs whose ranks say nothing
-NOTHING = 0.002  # a difference of variances that nobody needs to know
+CLEAR = 0.05  # relative distance from the limit beyond which the truth is certain
+FEW = 2  # outputs, too few for a rank correlation
+NOTHING = 0.002  # a relative difference of variances that is negligible
 WITHIN, RANKED, WRONG, CHEAP = Goal(least=0.9), Goal(least=0.8), Goal(most=0.05), Goal(most=1 / 3)
 
 
 class Case(NamedTuple):
-    """A problem, and the true shift of each of its outputs where it is known already."""
+    """A problem, and the true shift of each of its outputs if it is known already."""
 
     name: str
     arguments: dict[str, Any]
@@ -75,7 +75,7 @@ def _has_rows(bench: Workbench) -> bool:
 
 
 def _estimate(case: Case) -> list[np.ndarray]:
-    """Return the shifts by each seed."""
+    """Return the estimated shifts, for each seed."""
     given = {"counts": None, "prior_mean": 0.0, **case.arguments}
     built = Problem.build(
         given["features"],
@@ -104,7 +104,7 @@ def _estimate(case: Case) -> list[np.ndarray]:
 
 
 def compare(details: dict[str, dict[str, np.ndarray]], cost: float | None) -> list[Line]:
-    """Return the lines on all outputs together, and on the ranks within each problem."""
+    """Return lines on all outputs together, and on rank correlations within problems."""
     pairs = [np.stack([found["true"], found["estimated"]]) for found in details.values()]
     number = sum(len(found["true"]) for found in details.values()) // len(SEEDS)
     true, estimated = np.concatenate(pairs, axis=1)
@@ -188,7 +188,7 @@ def _list_network_cases(folder: Path, outputs: int) -> Iterator[Case]:
 
 
 def _measure_cost(bench: Workbench) -> float:
-    """Return the verdict's seconds over those of the flow, both compiled, on the same rows."""
+    """Return the ratio of the verdict's seconds to the flow's, both compiled, on the same rows."""
     data = bench.data
     given = (data.features, data.targets, None, 0.0, 1.0, Likelihood.BERNOULLI, None)
     problem = collapse(Problem.build(*given))

@@ -1,10 +1,10 @@
 """Our posterior against a plain Laplace approximation: Newton's method, a dozen lines of NumPy.
 
-Both get N distinct rows in float32 and the prior N(0, I), and answer with a mean and a covariance
-for each output. Theirs goes from output to output, takes whole Newton steps until none is longer
-than 1e-4, and inverts the Hessian at the end. Ours is timed twice: the flow alone, which gives the
-same thing, and a whole call, which adds particles and diagnostics. Each is timed in turn, and the
-fastest of its rounds counts.
+Both get N distinct rows in float32 and the prior N(0, I), and return a mean and a covariance for
+each output. Theirs treats one output after another, takes full Newton steps until none is longer
+than 1e-4, and inverts the Hessian at the end. Ours is timed twice: the flow alone, which returns
+the same quantities, and a whole call, which adds particles and diagnostics. Each is timed in turn,
+and the fastest round counts.
 """
 
 from typing import Any
@@ -30,7 +30,7 @@ SHORT = 1e-4  # a Newton step that ends the iteration
 
 
 def measure(bench: Workbench) -> Findings:
-    """First and later calls of ours over theirs, for each (features, outputs)."""
+    """Compare our first and later calls with theirs, for each (features, outputs)."""
     lines, details = [], {}
     for D, K in bench.settings.laplace_sizes:
         bench.say(f"plain Laplace, {D} features, {K} outputs")

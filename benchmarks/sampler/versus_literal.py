@@ -2,8 +2,8 @@
 
 Both move the same ensemble from the prior by the same Δτ, without dropout, in float32; ours moves
 several outputs at once and its time is divided by their number. Ours also measures the change of
-P̂ for the stopping rule, the literal version does not. That both end with the same particles is
-checked in float64, relative to the longest way that a particle went.
+P̂ for the stopping rule, the literal version does not. Both must end with the same particles, which
+is checked in float64, relative to the longest distance that a particle moved.
 """
 
 from dataclasses import dataclass
@@ -27,8 +27,8 @@ from equivocal.sampling.samplers import dropout_deterministic
 
 __all__ = ["measure"]
 
-BLOCK_ROWS = 512  # what a plan takes on a CPU
-LITERAL_OUTPUTS = 2  # timed; each takes as long as the other
+BLOCK_ROWS = 512  # as in a memory plan for a CPU
+LITERAL_OUTPUTS = 2  # the number of outputs timed, all of which take the same time
 FASTER = Goal(least=100)
 SAME = Goal(most=1e-8, of="ours", at_any_size=True)  # round-off of an N×N inverse is below 1e-10
 
@@ -46,16 +46,16 @@ class Start:
 
     @property
     def particles(self) -> np.ndarray:
-        """(K, J, D)."""
+        """The particles of all outputs before the step, (K, J, D)."""
         return np.asarray(self.state.particles)[..., : self.features.shape[1]]
 
     def ours(self) -> np.ndarray:
-        """The particles of all outputs after a step of ours."""
+        """Return the particles of all outputs after a step of ours."""
         moved, _ = dropout_deterministic.step(self.keys, self.state, self.rows, self.config)
         return np.asarray(moved.particles)[..., : self.features.shape[1]]
 
     def literal(self, k: int) -> np.ndarray:
-        """The particles of output k after a literal step."""
+        """Return the particles of output k after a literal step."""
         assert self.config.step_size is not None
         return take_literal_step(
             self.particles[k], self.features, self.targets[:, k], self.config.step_size
@@ -63,9 +63,9 @@ class Start:
 
 
 def measure(bench: Workbench) -> Findings:
-    """Seconds per step and output of both, and how far their particles lie apart."""
+    """Measure seconds per step and output of both, and the difference of their particles."""
     settings, repeats = bench.settings, bench.settings.literal_repeats
-    start = _start(bench.data, settings, settings.literal_outputs, np.float32)
+    start = _make_start(bench.data, settings, settings.literal_outputs, np.float32)
     (N, D), J, K = start.features.shape, settings.num_particles, settings.literal_outputs
     bench.say(f"one step, {N:,} rows")
     first, moved = measure_time(start.ours)
@@ -75,7 +75,7 @@ def measure(bench: Workbench) -> Findings:
     theirs = [measure_time(partial(start.literal, k))[0] for k in some]
     rough = _measure_difference(start, moved[:1])
     with jax.enable_x64(True):
-        precise = _start(bench.data, settings, 1, np.float64)
+        precise = _make_start(bench.data, settings, 1, np.float64)
         difference = _measure_difference(precise, precise.ours())
     ratio = median(theirs) / median(ours)
     return Findings(
@@ -101,16 +101,16 @@ def measure(bench: Workbench) -> Findings:
     )
 
 
-def _start(data: Data, settings: BenchSettings, K: int, dtype: Any) -> Start:
-    """The first rows, equal ones kept apart; Δτ at which the mean's explicit step is stable."""
+def _make_start(data: Data, settings: BenchSettings, K: int, dtype: Any) -> Start:
+    """Return the first rows, not merged, and an ensemble; Δτ keeps the explicit step stable."""
     N = min(settings.literal_rows, len(data.features))
     psi = data.features[:N].astype(dtype)
     targets = data.targets[:N, np.resize(data.two_classes, K)].astype(dtype)
     problem = Problem.build(psi, targets, None, 0.0, 1.0, Likelihood.BERNOULLI, dtype)
     keys = jax.random.split(jax.random.key(settings.seed), K)
     state = dropout_deterministic.init(keys, settings.num_particles, psi.shape[1])
-    wide = -(-psi.shape[1] // LANES) * LANES  # as the sampler's own plan fills it up
-    stiff = np.linalg.norm(data.features[:N], 2) ** 2 / 4  # of Ψ diag(R) Ψᵀ at most, as R ≤ ¼
+    wide = -(-psi.shape[1] // LANES) * LANES  # padded as in the sampler's own plan
+    stiff = np.linalg.norm(data.features[:N], 2) ** 2 / 4  # ≥ |Ψ diag(R) Ψᵀ|, since R ≤ ¼
     return Start(
         features=psi,
         targets=targets,
@@ -124,7 +124,7 @@ def _start(data: Data, settings: BenchSettings, K: int, dtype: Any) -> Start:
 
 
 def _measure_difference(start: Start, ours: np.ndarray) -> float:
-    """Largest between the first output's particles, over the longest way that one of them went."""
+    """Return the largest difference of the first output's particles, over the longest move."""
     literal = start.literal(0)
     way = np.abs(literal - start.particles[0]).max()
     return float(np.abs(ours[0] - literal).max() / way)

@@ -1,13 +1,13 @@
-"""Our posterior against NumPyro's NUTS: how much faster, and how far predictions differ.
+"""Our posterior against NumPyro's NUTS: times, and the difference of predictions.
 
 Both sides get the same rows in float32 and merge equal ones. NUTS runs on a few outputs, from the
 rarest to the most balanced one; its time for all K is K times the mean over those. It compiles once
-for all outputs, and JAX says how long. Two ratios: warm-up and draws against our second call, and
-the same with compilation against our first call. Ours holds diagnostics and particles, and NUTS's
-R-hat is likewise counted; predictions are not.
+for all outputs, for a time that JAX reports. Two ratios: warm-up and draws against our second call,
+and the same with compilation against our first call. Our time includes diagnostics and particles,
+that of NUTS its R-hat; neither includes predictions.
 
-Predictions are compared on held-out rows; the difference holds the Monte Carlo error of NUTS, whose
-standard error, from the spread over chains, stands beside it.
+Predictions are compared on held-out rows. The difference includes the Monte Carlo error of NUTS,
+whose standard error, from the spread over chains, is given as well.
 """
 
 from typing import Any
@@ -31,7 +31,7 @@ CLOSE = Goal(most=0.02, of="ours")
 
 
 def measure(bench: Workbench) -> Findings:
-    """Times for all K outputs, and the largest difference of predictions."""
+    """Measure times for all K outputs, and the largest difference of predictions."""
     try:
         import numpyro  # noqa: F401
     except ImportError:
@@ -80,7 +80,7 @@ def _list_lines(ours: OurTimes, compiling: float, each: float, K: int, size: str
 
 
 def choose_outputs(data: Data, number: int) -> list[int]:
-    """Outputs with two classes, evenly from the rarest to the most balanced."""
+    """Return outputs with two classes, evenly spaced from the rarest to the most balanced."""
     ones = data.targets.sum(axis=0, dtype=np.int64)
     rarer = np.minimum(ones, len(data.targets) - ones)
     ranked = sorted(data.two_classes, key=lambda k: rarer[k])
@@ -105,10 +105,13 @@ def run_nuts(data: Data, outputs: list[int], settings: BenchSettings) -> Posteri
 def _measure_differences(
     data: Data, outputs: list[int], ours: Posterior, nuts: Posterior
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Largest over held-out rows, per output: of predictions, and of NUTS's standard error."""
+    """Return for each output the largest difference of predictions over held-out rows.
+
+    Also returns the largest standard error of NUTS.
+    """
     reference = nuts.predict_proba(data.held_out)
     gap = np.abs(ours.predict_proba(data.held_out)[:, outputs] - reference)
-    # draw i of every chain stands before draw i + 1
+    # draws of the chains alternate: draw i of every chain comes before draw i + 1
     by_chain = np.stack(
         [
             _average_probability(data.held_out, nuts.particles[:, c :: nuts.chains])
@@ -120,7 +123,7 @@ def _measure_differences(
 
 
 def _average_probability(rows: np.ndarray, particles: np.ndarray) -> np.ndarray:
-    """(M, K) from (M, D) and (K, J, D)."""
+    """Return mean probabilities (M, K) from rows (M, D) and particles (K, J, D)."""
     return np.stack([expit(rows @ each.T).mean(axis=1) for each in particles], axis=1)
 
 

@@ -2,13 +2,13 @@
 
 `LogisticRegression(C=1, fit_intercept=False, max_iter=1000)` has the same prior N(0, I) and returns
 the mode; ours returns mean, covariance, particles and diagnostics, and merges equal rows by itself.
-What is counted: from arrays in memory to the fitted result; imports are not. Outputs with a single
-class, which scikit-learn refuses, are skipped for it and not for us.
+Times run from arrays in memory to the fitted result, without imports. Outputs with a single class,
+which scikit-learn refuses, are skipped for it and not for us.
 
-In scikit-learn's favour: it gets float32 rows, as we do, and whichever number of threads is fastest
+In scikit-learn's favour: it gets float32 rows, as we do, and the number of threads that is fastest
 for it on a few outputs (on small problems its two thread pools wait for each other in busy loops).
-Beside the lines with a goal stand, for comparison, its threads as they come, the solver
-newton-cholesky, and rows merged beforehand and handed over with weights.
+For comparison, without a goal, it also runs with its default threads, with the solver
+newton-cholesky, and on rows that were merged beforehand and have weights.
 """
 
 import warnings
@@ -28,7 +28,7 @@ from equivocal.machine import count_cores
 __all__ = ["measure"]
 
 MAX_ITER = 1_000
-TRIED = 8  # outputs that decide on the number of threads
+TRIED = 8  # outputs that determine the number of threads
 FASTER = Goal(least=1.0)
 NEEDS = "needs scikit-learn: pip install 'equivocal[sklearn]'"
 
@@ -37,7 +37,7 @@ RowsOf = Callable[[int], Rows]
 
 
 def measure(bench: Workbench) -> Findings:
-    """First and second call with lbfgs, and the comparisons without a goal."""
+    """Measure the first and second pass with lbfgs, and the comparisons without a goal."""
     try:
         import sklearn.linear_model  # noqa: F401
     except ImportError:
@@ -85,7 +85,7 @@ def _make_line(what: str, ours: float, theirs: dict[str, float], name: str) -> L
 def _time_passes(
     bench: Workbench, data: Data, outputs: list[int], threads: int
 ) -> dict[str, dict[str, float]]:
-    """Seconds and unfinished fits of every pass over all outputs."""
+    """Return seconds and unfinished fits of every pass over all outputs."""
     single, merged = _get_single_rows(data), merge_rows(data)
     passes: dict[str, tuple[str, RowsOf, int | None]] = {
         "lbfgs_first": ("lbfgs", single, threads),
@@ -108,7 +108,7 @@ def _get_single_rows(data: Data) -> RowsOf:
 
 
 def merge_rows(data: Data) -> RowsOf:
-    """Each distinct row once for its ones and once for its zeros, weighted by how many."""
+    """Return rows for each output: distinct ones for its ones and for its zeros, with counts."""
     distinct, group = data.groups
     counts = np.bincount(group, minlength=len(distinct))
 
@@ -123,10 +123,10 @@ def merge_rows(data: Data) -> RowsOf:
 
 
 def _try_threads(data: Data, outputs: list[int]) -> dict[int, float]:
-    """Seconds per fit with 1, 2, 4 … threads."""
+    """Return seconds per fit with 1, 2, 4 … threads."""
     some = outputs[:: max(1, len(outputs) // TRIED)]
     rows_of = _get_single_rows(data)
-    _fit_all(rows_of, some[:1], "lbfgs")  # what is imported on the way is not the first trial's
+    _fit_all(rows_of, some[:1], "lbfgs")  # imports, which would count for the first trial
     cores = count_cores()
     numbers = sorted({*(2**power for power in range(cores.bit_length())), cores})
     trials = {}
@@ -143,7 +143,7 @@ def _limit_threads(limit: int | None) -> AbstractContextManager[Any]:
 
 
 def _fit_all(rows_of: RowsOf, outputs: list[int], solver: str) -> tuple[float, int]:
-    """Seconds for one fit after another, and how many ran out of iterations."""
+    """Return the seconds of all fits, one after another, and how many ran out of iterations."""
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.linear_model import LogisticRegression
 

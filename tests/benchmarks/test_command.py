@@ -10,7 +10,7 @@ import pytest
 
 from equivocal.gestalt import Run
 
-FACTS = {"cpu", "cores", "system", "load_average", "versions", "commit"}
+FACTS = {"cpu", "cores", "device", "system", "load_average", "versions", "commit"}
 pytestmark = pytest.mark.slow  # whole benchmarks from the command line; `make test-longer`
 
 SMALL = ["--quick", "--only"]
@@ -33,7 +33,7 @@ def run(*arguments: object, cwd: Path | None = None) -> subprocess.CompletedProc
 
 
 def fails(*arguments: object, cwd: Path | None = None) -> str:
-    """Return the complaint about a user's mistake."""
+    """Return the error message about a user's mistake."""
     result = run(*arguments, cwd=cwd)
     assert result.returncode == 2, result.stderr
     assert "Traceback" not in result.stderr
@@ -42,7 +42,7 @@ def fails(*arguments: object, cwd: Path | None = None) -> str:
 
 @pytest.fixture(scope="module")
 def written(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
-    """The table that is printed, and the file."""
+    """Return the printed table, and the path of the file."""
     folder = tmp_path_factory.mktemp("bench")
     options = ["sklearn", "--only", "literal", "--json", "b.json"]
     result = run(*SMALL, *options, cwd=folder)

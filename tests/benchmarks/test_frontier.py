@@ -1,4 +1,4 @@
-"""Corpora side by side, as `python -m benchmarks.frontier` collects them."""
+"""Tables over several corpora, as `python -m benchmarks.frontier` collects them."""
 
 import json
 import subprocess
@@ -21,7 +21,7 @@ SETTINGS = {
 
 
 def write_run(folder: Path, seed: int, gain: float) -> Path:
-    """Write what a run of two networks leaves, whose posterior is nearer by `gain`."""
+    """Write the files of a run of two networks whose posterior is nearer to the truth by `gain`."""
     rows = []
     for kind, (setting, value, variance) in SETTINGS.items():
         for network in ["all"] if kind == "deep ensemble" else ["0", "1"]:

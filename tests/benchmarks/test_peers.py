@@ -1,4 +1,4 @@
-"""`python -m benchmarks.peers` on one small set, and the parts it is made of."""
+"""`python -m benchmarks.peers` on small data sets, and its parts."""
 
 import csv
 import gzip
@@ -95,7 +95,7 @@ def test_draws_of_a_belief_network_follow_its_tables(tmp_path: Path) -> None:
     assert rows[:, rain].mean() == pytest.approx(0.25, abs=0.025)
     assert targets[both, wet].mean() == pytest.approx(0.6, abs=0.05)
     assert rows[both, wet].mean() == pytest.approx(0.6, abs=0.05)
-    # given the parents, the target has nothing to do with the value in the row
+    # given the parents, the target is independent of the value in the row
     again = np.corrcoef(rows[both, wet], targets[both, wet])[0, 1]
     assert abs(again) < 0.08
 
@@ -110,7 +110,9 @@ def test_members_that_agree_carry_no_information() -> None:
         assert (other["information"] > 0.01).all()
 
 
-@pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="only Linux tells the peak")
+@pytest.mark.skipif(
+    not Path("/proc/self/clear_refs").exists(), reason="only Linux reports the peak"
+)
 def test_peak_memory_is_that_of_the_call() -> None:
     _, large = measure_cost(lambda: np.ones(50 * 2**17).sum())  # 50 MB, freed again
     _, small = measure_cost(lambda: np.ones(100).sum())
@@ -118,8 +120,8 @@ def test_peak_memory_is_that_of_the_call() -> None:
     assert small.peak < 10
 
 
-def test_bold_are_those_level_with_the_best() -> None:
-    """Differences from the best of −0.1 ± 0.01 are clear, those of ± 0.01 about zero are not."""
+def test_methods_not_worse_than_the_best_are_bold() -> None:
+    """A difference of 0.1 from the best is significant at a noise of 0.01, one of 0.001 is not."""
     rng = np.random.default_rng(0)
     shared = rng.normal(size=5)
     scores = {"ours": 0.0, "close": 0.001, "worse": 0.1}
@@ -137,7 +139,7 @@ def test_bold_are_those_level_with_the_best() -> None:
 
 
 def test_recorded_posteriors_are_never_worse_than_their_networks() -> None:
-    """The promise: at most 1 % in every set and seed, and much better where one is overfitted."""
+    """They are at most 1 % worse in every data set and seed, and much better if overfitted."""
     table = pd.read_csv(RESULTS / "peers.csv")
     nll = table.pivot_table(index=["dataset", "seed"], columns="method", values="nll")
     ratio = nll["ours"] / nll["network"]

@@ -9,7 +9,7 @@ OWN = Trial("network", 0.0, 1.0, RNG.exponential(1.0, 100), 100.0)
 
 
 def make_trial(gain, noise, share=0.0, kind="zero"):
-    """A trial that is better than the network by exactly `gain` ± `noise` a row."""
+    """Return a trial that beats the network by exactly `gain` ± `noise` per row."""
     z = RNG.standard_normal(100)
     z = (z - z.mean()) / z.std()
     return Trial(kind, 1.0, share, OWN.validation - gain + noise * z, 100 - 100 * gain)
@@ -19,14 +19,14 @@ def make_trial(gain, noise, share=0.0, kind="zero"):
     ("rule", "chosen"),
     [("refit", 0), ("mixture, 0 s.e.", 0), ("mixture, 2 s.e.", 1), ("mixture, 3 s.e.", 2)],
 )
-def test_better_by_so_many_standard_errors(rule, chosen):
-    """By 1, 2.5 and 4 of them; among those that pass the least loss is taken."""
+def test_a_rule_requires_its_number_of_standard_errors(rule, chosen):
+    """Trials are better by 1, 2.5 and 4 standard errors; of those allowed the best is chosen."""
     trials = [make_trial(0.1, 1.0), make_trial(0.05, 0.2, 0.25), make_trial(0.02, 0.05, 0.5)]
     assert RULES[rule].choose(OWN, trials) is trials[chosen]
     assert RULES["mixture, 3 s.e."].choose(OWN, trials[:2]) is OWN
 
 
-def test_answers_that_rows_do_not_hold_are_noise_too():
+def test_noise_beyond_that_of_the_rows_counts():
     quiet = make_trial(0.02, 0.05, 0.5)._replace(noise=4.0)  # 2 nats, the whole gain
     assert RULES["mixture, 3 s.e. of rows"].choose(OWN, [quiet]) is quiet
     assert RULES["mixture, 2 s.e."].choose(OWN, [quiet]) is OWN

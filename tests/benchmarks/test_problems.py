@@ -1,4 +1,4 @@
-"""The rows that everything is measured on."""
+"""The rows on which benchmarks are measured."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -38,7 +38,7 @@ def test_made_up_outputs_are_rare_and_common_weak_and_strong() -> None:
     np.testing.assert_array_equal(again.targets, data.targets)
 
 
-def test_rows_of_a_run_are_those_its_corpus_asks(small_run: Run, tmp_path: Path) -> None:
+def test_rows_of_a_run_are_questions_of_its_corpus(small_run: Run, tmp_path: Path) -> None:
     small_run.save(tmp_path / "run")
     data = collect_run_rows(tmp_path / "run", QUICK)
     check(data, QUICK)
@@ -47,8 +47,8 @@ def test_rows_of_a_run_are_those_its_corpus_asks(small_run: Run, tmp_path: Path)
     assert as_set(data.features) | as_set(data.held_out) <= as_set(asked["features"].values)
     assert data.targets.shape[1] == QUICK.outputs
     sizes = data.summary()
-    assert sizes["distinct_rows"] < sizes["rows"]  # common questions come again
-    # certain answers stay certain: a row whose answers are all 0 or all 1 is drawn so every time
+    assert sizes["distinct_rows"] < sizes["rows"]  # common questions are repeated
+    # certain answers stay certain: a row whose answers are all 0 or all 1 always gets that target
     distinct, group = data.groups
     ones = np.bincount(group, weights=data.targets[:, 0], minlength=len(distinct))
     lookup = {row.tobytes(): i for i, row in enumerate(asked["features"].values)}
@@ -58,7 +58,7 @@ def test_rows_of_a_run_are_those_its_corpus_asks(small_run: Run, tmp_path: Path)
     assert (ones[rate == 1] == np.bincount(group)[rate == 1]).all()
 
 
-def test_a_run_that_is_used_up_is_refused(small_run: Run, tmp_path: Path) -> None:
+def test_a_run_without_rows_to_hold_out_is_refused(small_run: Run, tmp_path: Path) -> None:
     small_run.save(tmp_path / "run")
     with pytest.raises(UserError, match="none is left to hold out"):
         collect_run_rows(tmp_path / "run", replace(QUICK, rows=500_000))

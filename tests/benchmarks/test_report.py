@@ -1,4 +1,4 @@
-"""Lines, goals, the table and the file: assembled from numbers made up here."""
+"""Lines, goals, the table and the file of a report of made-up numbers."""
 
 import io
 import json
@@ -43,7 +43,7 @@ def text_of(report: Report) -> str:
         (Line(what="a", goal=FASTER, note="needs an abacus"), True, "skipped"),
     ],
 )
-def test_a_line_is_held_to_its_goal(line: Line, judged: bool, verdict: str) -> None:
+def test_a_line_is_judged_by_its_goal(line: Line, judged: bool, verdict: str) -> None:
     assert line.verdict(judged=judged) == verdict
 
 
@@ -98,5 +98,5 @@ def test_json_is_strict_and_holds_settings_machine_and_verdicts() -> None:
         (math.nan, "", "nan"),
     ],
 )
-def test_numbers_come_with_a_unit_of_their_size(value: float, unit: str, text: str) -> None:
+def test_numbers_get_a_unit_that_suits_their_size(value: float, unit: str, text: str) -> None:
     assert format_value(value, unit) == text

@@ -1,4 +1,4 @@
-"""The comparisons themselves, each on a problem of a size for tests."""
+"""The comparisons, each on a small problem."""
 
 import sys
 from dataclasses import replace
@@ -38,7 +38,7 @@ def test_what_is_not_installed_is_skipped_in_one_sentence(
 
 
 @pytest.mark.slow
-def test_nuts_agrees_and_its_compilation_is_told_apart() -> None:
+def test_nuts_agrees_and_its_compilation_is_timed_separately() -> None:
     report = run_bench(replace(QUICK, outputs=3, rows=200, nuts_draws=400), only=["nuts"])
     compiled, cold, difference = report.sections["nuts"].lines
     details = report.sections["nuts"].details
@@ -86,10 +86,10 @@ def test_literal_step_by_hand() -> None:
     np.testing.assert_allclose(take_literal_step(theta, psi, t, dt), wanted, rtol=1e-14)
 
 
-def said_by_children(
+def make_child_results(
     power: float, settings: BenchSettings
 ) -> dict[tuple[int, int], dict[str, Any]]:
-    """Time rising as rows^power × outputs; more than 10,000 rows fail."""
+    """Return times that grow as rows^power × outputs; sizes above 10,000 rows have failed."""
     return {
         (rows, outputs): {"seconds_flow": 1e-6 * rows**power * outputs, "peak_bytes": rows << 20}
         if rows <= 10_000
@@ -99,9 +99,9 @@ def said_by_children(
     }
 
 
-def test_exponents_and_memory_come_from_what_the_children_say() -> None:
+def test_exponents_and_memory_follow_from_the_results_of_children() -> None:
     settings = BenchSettings()
-    found = linearity.list_lines(said_by_children(1.5, settings), settings)
+    found = linearity.list_lines(make_child_results(1.5, settings), settings)
     lines = {line.what: line for line in found}
     by_rows = lines["time grows as rows to the power"]
     assert by_rows.ours == pytest.approx(1.5)  # from the two sizes that did not fail
@@ -122,7 +122,7 @@ def test_a_child_that_fails_says_why() -> None:
     assert "memory_budget" in linearity.measure_in_child(100, 1, too_small)["failed"]
 
 
-def test_compilation_is_seen_once() -> None:
+def test_compilation_is_recorded_once() -> None:
     double = jax.jit(lambda x: 2 * x + 0.123)
     with record_compilation() as first:
         double(jnp.ones(3))

@@ -1,4 +1,4 @@
-"""The PyTorch loop that the recipe `paper` is compared with takes the same steps."""
+"""The PyTorch loop takes the same steps as the recipe `paper`."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Networks of an experiment: loaded or trained, scores repaired, folds written once."""
+"""Networks of an experiment are loaded or trained, and their scores and folds are written."""
 
 import subprocess
 import sys
@@ -22,7 +22,7 @@ from equivocal.gestalt import Run, TrainingSettings, train
 from equivocal.world import World
 from tests.conftest import SMALL
 
-TINY = replace(SMALL, epochs=2)  # as in tests of training, so that JAX compiles it once
+TINY = replace(SMALL, epochs=2)  # as in the tests of training, so that JAX compiles once
 
 
 def test_a_run_is_loaded_and_its_scores_repaired(
@@ -68,7 +68,7 @@ def test_cross_validation_is_written_once(garden: World, tmp_path: Path) -> None
         save_cross_validation(tmp_path, garden, TINY)
 
 
-def test_what_is_given_takes_precedence_over_quick() -> None:
+def test_arguments_take_precedence_over_quick() -> None:
     chosen = choose_training(networks=3, quick=True)
     assert (chosen.networks, chosen.epochs) == (3, QUICK["epochs"])
     assert choose_training() == TrainingSettings()

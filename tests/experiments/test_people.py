@@ -44,7 +44,7 @@ def result(tmp_path_factory: pytest.TempPathFactory) -> PeopleResult:
     return found
 
 
-def test_every_comprehender_stands_beside_every_number(result: PeopleResult) -> None:
+def test_every_comprehender_is_compared_with_every_number(result: PeopleResult) -> None:
     table = result.tables["people"]
     assert list(dict.fromkeys(table["comprehender"])) == KINDS
     found = table[table["measure"].isin(["not literal", "reversed", "area"])]
@@ -56,7 +56,7 @@ def test_every_comprehender_stands_beside_every_number(result: PeopleResult) -> 
     assert result.summary[0].startswith("People read about 25 % of unlikely passives")
 
 
-def test_tables_are_narrow_and_say_each_thing_once(
+def test_printed_tables_are_narrow_and_repeat_nothing(
     result: PeopleResult, capsys: pytest.CaptureFixture[str]
 ) -> None:
     show_tables(result.tables, 2)
@@ -84,7 +84,7 @@ def test_networks_are_compared_with_the_exact_beliefs(result: PeopleResult) -> N
 
 
 def test_a_fitted_world_is_nearer_to_people(result: PeopleResult, tmp_path: Path) -> None:
-    """With one parameter; everything that follows is in the world with the fitted value."""
+    """One parameter is fitted; all later results are those of the world with the fitted value."""
     how = {"networks": 0, "quick": True, "fit": True, "parameters": ["rare"]}
     found = compare_people("both_ways", tmp_path, **how)
     deviances = [each.tables["scores"]["deviance"].iloc[0] for each in (result, found)]
@@ -93,7 +93,7 @@ def test_a_fitted_world_is_nearer_to_people(result: PeopleResult, tmp_path: Path
     value = found.tables["fit"].set_index("parameter").loc["rare", "estimate"]
     assert found.settings["parameters"]["rare"] == pytest.approx(value, rel=1e-3)
     shares = found.tables["fit_shares"]
-    # the prediction is that of a world loaded with the value
+    # the prediction equals that of a world loaded with the fitted value
     there = ask_about_items(World.load("both_ways", rare=found.settings["parameters"]["rare"]))
     literal = believe_ideal(there)[0, there.select("active", "any"), 0].mean()
     assert shares["fitted"].iloc[0] == pytest.approx(1 - literal, rel=1e-3)
@@ -106,7 +106,7 @@ def test_a_fitted_world_is_nearer_to_people(result: PeopleResult, tmp_path: Path
 
 
 def _check_ranges(found: PeopleResult) -> None:
-    """Predictions range over the values of `rare` that the shares allow."""
+    """Check that predictions cover the values of `rare` that the shares allow."""
     own = found.tables["people"][found.tables["people"]["found"].notna()]
     assert set(own["found_interval"]) == {"profile range"}
     assert (own["found_low"] <= own["found"] + 1e-3).all()  # fitted values are rounded
@@ -141,7 +141,7 @@ def test_the_command(tmp_path: Path) -> None:
     assert "would be overwritten" in taken
 
 
-def test_a_world_in_which_nothing_is_unlikely_is_compared_as_far_as_it_goes(
+def test_a_world_without_unlikely_sentences_is_compared_where_possible(
     tmp_path: Path, garden: World, capsys: pytest.CaptureFixture[str]
 ) -> None:
     found = compare_people(garden, tmp_path, networks=0)

@@ -1,4 +1,4 @@
-"""Made-up data in the shape of a study's files, for figures that only have to draw them."""
+"""Made-up data in the format of a study's files, for tests of figures."""
 
 import itertools
 
@@ -16,7 +16,7 @@ SUMMARY = ("sampler", "prior", "network", *HEARD)
 
 
 def activations(networks: int = 3, non_relevant: bool = True) -> xr.Dataset:
-    """Three items of four words in two conditions; the last congruent item has three words."""
+    """Return three items of four words in two conditions; the last congruent one has three."""
     rng = np.random.default_rng(0)
     shape = (networks, 2, len(ITEMS), 4, len(PROBES), len(UNITS))
     logit = rng.normal(-3, 1, shape)
@@ -73,7 +73,7 @@ def activations(networks: int = 3, non_relevant: bool = True) -> xr.Dataset:
 
 
 def path(references: bool = True) -> xr.Dataset:
-    """Two networks, step 0 before the sampler moves."""
+    """Return the path of a sampler for two networks; step 0 is its start."""
     rng = np.random.default_rng(1)
     time = np.concatenate([[0], np.geomspace(1e-4, 1, 30)]) * np.array([[1.0], [1.5]])
     names = ("indicated_agent", "indicated_patient")
@@ -88,7 +88,7 @@ def path(references: bool = True) -> xr.Dataset:
 
 
 def exact() -> xr.Dataset:
-    """Three networks, four questions; one mean of each is exactly zero, NUTS saw one network."""
+    """Return three networks and four questions; one mean of each is zero, NUTS has one network."""
     rng = np.random.default_rng(2)
     values = {}
     for name in ("exact", "paper", "converged", "nuts"):
@@ -105,7 +105,7 @@ def exact() -> xr.Dataset:
 
 
 def specifications() -> pd.DataFrame:
-    """Twelve analyses, in no order, of all three kinds."""
+    """Return twelve analyses in random order, with effects above, below and around zero."""
     choices = itertools.product([25, 100, 50], ["rule", 1e-3], [0.0, 0.3])
     table = pd.DataFrame(choices, columns=["particles", "step", "dropout"])
     effect = np.random.default_rng(3).permutation(np.linspace(-0.05, 0.1, len(table)))

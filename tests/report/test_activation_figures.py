@@ -1,4 +1,4 @@
-"""Bars are the means of the units and words that their labels name."""
+"""Bars show the means of the units and words that their labels name."""
 
 from pathlib import Path
 
@@ -69,7 +69,7 @@ def test_bars_at_the_critical_word_are_means_over_networks_and_items() -> None:
 
 
 def _ends(container) -> list[float]:
-    """Lengths of the error bars."""
+    """Return the lengths of the error bars."""
     (bars,) = container.errorbar.lines[2]
     return [np.ptp(segment[:, 1]) for segment in bars.get_segments()]
 

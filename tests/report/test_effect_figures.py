@@ -1,4 +1,4 @@
-"""Effects against the prior, sampler time and all choices; the two diagrams."""
+"""Figures of effects against the prior, sampler time and all choices; the two diagrams."""
 
 import re
 from importlib import resources
@@ -59,7 +59,7 @@ def test_tau_figure_marks_the_papers_steps_and_the_levels_it_is_given() -> None:
     assert "Bayesian, converged" in by_label
 
 
-def test_tau_figure_does_without_levels() -> None:
+def test_tau_figure_can_be_drawn_without_levels() -> None:
     labels = {
         line.get_label()
         for line in draw_sampler_path(tabulate_path(path(references=False))).axes[0].lines
@@ -114,7 +114,7 @@ def test_diagrams_name_their_parts_and_lose_nothing_at_the_edge(name, words, tmp
     assert re.findall("<!-- .* -->", shipped) == re.findall("<!-- .* -->", drawn)
 
 
-def test_samplers_of_all_networks_stand_against_the_exact_posterior() -> None:
+def test_samplers_of_all_networks_are_drawn_against_the_exact_posterior() -> None:
     data = exact()
     means, widths, _ = draw_exact_comparison(data).axes
     assert means.get_xlabel() == widths.get_xlabel() == "HMC, exact"
@@ -125,7 +125,7 @@ def test_samplers_of_all_networks_stand_against_the_exact_posterior() -> None:
     for name, (x, y) in shown.items():
         np.testing.assert_allclose(x[:, 1:], data["exact_mean"][:, 1:])
         np.testing.assert_allclose(y[:, 1:], data[f"{name}_mean"][:, 1:])
-    assert shown["paper"][0][0, 0] > 0  # zero is moved to where a logit axis can show it
+    assert shown["paper"][0][0, 0] > 0  # zero is clipped to a value that a logit axis can show
     expected = data["paper_high"] - data["paper_low"]
     np.testing.assert_allclose(widths.lines[0].get_ydata(), expected.values.ravel())
 

@@ -1,4 +1,4 @@
-"""The report is one file that needs no other, and holds all that it is given."""
+"""The report is one self-contained file and shows all of its content."""
 
 from base64 import b64decode
 from html.parser import HTMLParser
@@ -54,7 +54,7 @@ CONTENT = {
 
 
 class Page(HTMLParser):
-    """Elements, their attributes and text; complains of tags that are not closed in order."""
+    """Elements, attributes and text of a page; fails if tags are not closed in order."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -89,7 +89,7 @@ def rendered(folder: Path, content: dict, **limits: int) -> tuple[str, Page]:
     return text, Page(text)
 
 
-def test_the_page_refers_to_nothing_outside(folder: Path) -> None:
+def test_the_page_is_self_contained(folder: Path) -> None:
     text, page = rendered(folder, CONTENT)
     assert "http" not in text
     assert "url(" not in text
@@ -104,7 +104,7 @@ def test_the_page_refers_to_nothing_outside(folder: Path) -> None:
     assert len(links) > 8
 
 
-def test_every_figure_is_inside_with_its_caption_and_a_text_for_those_who_cannot_see(
+def test_every_figure_is_embedded_with_its_caption_and_alternative_text(
     folder,
 ) -> None:
     _, page = rendered(folder, CONTENT)
@@ -119,13 +119,13 @@ def test_every_figure_is_inside_with_its_caption_and_a_text_for_those_who_cannot
     assert CAPTIONS["words"].partition(". ")[2] in page.text
 
 
-def test_a_large_drawing_goes_in_as_png(folder: Path) -> None:
+def test_a_large_drawing_is_embedded_as_png(folder: Path) -> None:
     _, page = rendered(folder, CONTENT, largest_svg=100)
     images = [attrs for tag, attrs in page.tags if tag == "img"]
     assert all(image["src"].startswith("data:image/png;base64,") for image in images)
 
 
-def test_every_table_claim_and_text_is_there(folder: Path) -> None:
+def test_every_table_claim_and_text_is_shown(folder: Path) -> None:
     text, page = rendered(folder, CONTENT)
     shown = (
         "One.",
@@ -185,7 +185,7 @@ def test_a_missing_figure_is_named(folder: Path) -> None:
         render_report(folder, CONTENT | {"figures": ["tau"]})
 
 
-def test_cells_read_well() -> None:
+def test_cells_are_formatted_by_type_and_column() -> None:
     assert format_cell(3e-9, "logit_p").text == "< 0.0001"
     assert format_cell(3e-9, "prior").text == "3.00 × 10⁻⁹"
     assert format_cell(-4.6858, "printed_t").text == "−4.6858"

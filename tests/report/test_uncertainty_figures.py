@@ -1,4 +1,4 @@
-"""The picture of one sentence beside the truth, from the table that the docs keep."""
+"""The figure of one sentence beside the truth, from the recorded table."""
 
 from pathlib import Path
 

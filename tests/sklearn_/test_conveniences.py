@@ -63,7 +63,7 @@ def test_missing_labels_have_no_weight():
         EnsembleKalmanMultilabel().fit(X, LABELS, sample_weight=np.ones((40, 3)))
 
 
-def test_classes_may_weigh_differently():
+def test_classes_may_have_weights():
     weights = {"no": 1.0, "yes": 3.0}
     model = EnsembleKalmanClassifier(prior_variance=1.0, class_weight=weights).fit(X, Y)
     by_hand = np.where(Y == "yes", 3.0, 1.0)
@@ -117,7 +117,7 @@ def test_labels_are_searched_by_their_log_loss():
     assert neg_log_loss(single, X, Y) == pytest.approx(np.log(q).mean())
 
 
-def test_a_stream_chooses_as_the_whole_does(labelled):
+def test_a_stream_chooses_the_same_prior_as_the_whole(labelled):
     stream = EnsembleKalmanMultilabel()
     for start in (0, 15):
         stream.partial_fit(X[start : start + 25], LABELS[start : start + 25])
@@ -127,7 +127,7 @@ def test_a_stream_chooses_as_the_whole_does(labelled):
     assert stream.prior_variance_ == whole.prior_variance_
 
 
-def test_other_rows_may_choose_the_prior(labelled):
+def test_validation_rows_may_choose_the_prior(labelled):
     model = EnsembleKalmanMultilabel().fit(X[:25], LABELS[:25], validation=(X[25:], LABELS[25:]))
     by_hand = sample_posterior(
         WITH_ONES[:25],
@@ -160,7 +160,7 @@ def test_labels_given_to_the_classifier_name_the_other_estimator():
 
 
 def test_rows_that_repeat_may_validate_too(recwarn):
-    """Two binary features have four rows: the same rows validate, whatever merged them."""
+    """Two binary features have four distinct rows, so training rows occur among validation rows."""
     rng = np.random.default_rng(0)
     x = rng.integers(0, 2, (200, 2)).astype(float)
     y = (rng.uniform(size=200) < 0.2 + 0.6 * x[:, 0]).astype(int)

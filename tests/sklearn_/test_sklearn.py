@@ -1,4 +1,4 @@
-"""The estimators as scikit-learn sees them, and beside the posteriors they are made of."""
+"""The estimators meet scikit-learn's rules and agree with `sample_posterior`."""
 
 import importlib
 import pickle
@@ -33,7 +33,7 @@ WITH_ONES = np.hstack([X, np.ones((24, 1))])
 
 
 def make_classifier(**options):
-    """A prior of variance 1, unless another is asked for: what it computes is known."""
+    """Return a classifier with prior variance 1 unless given, so that its result is known."""
     return EnsembleKalmanClassifier(**({"prior_variance": 1.0} | options))
 
 
@@ -43,7 +43,7 @@ def make_multilabel(**options):
 
 @pytest.fixture(autouse=True, scope="module")
 def quick_compilation():
-    """Dozens of small shapes: a third of the time goes if XLA does not polish each program."""
+    """Compile dozens of small programs without most optimisations, a third faster."""
     before = jax.config.read("jax_disable_most_optimizations")
     jax.config.update("jax_disable_most_optimizations", True)
     yield
@@ -52,7 +52,7 @@ def quick_compilation():
 
 @parametrize_with_checks([make_classifier(), make_multilabel()])
 def test_scikit_learn_accepts(estimator, check):
-    """The second one takes the checks' columns of classes one-vs-rest."""
+    """The multilabel estimator treats the checks' columns of classes as one-vs-rest."""
     check(estimator)
 
 
@@ -69,7 +69,7 @@ def test_weights_are_the_posterior_mean(y, targets, likelihood):
     alone = sample_posterior(
         WITH_ONES, targets, likelihood=likelihood, prior_variance=[2.0, 3.0, 5.0]
     )
-    # The same rows in another order, so that only the tolerance of the flow (1e-7) is between them.
+    # The same rows in another order: results differ only within the tolerance of the flow (1e-7).
     np.testing.assert_allclose(model.coef_, alone.mean[:, :2], atol=1e-6)
     np.testing.assert_allclose(model.intercept_, alone.mean[:, 2], atol=1e-6)
     np.testing.assert_allclose(
@@ -86,7 +86,7 @@ def test_intercept_can_be_left_out():
 
 
 def test_labels_come_back_as_they_were_given():
-    """Rows on either side of a wide gap, so that the answer is plain."""
+    """Rows lie on either side of a wide gap, so that the classes are clear."""
     side = np.sign(X[:, :1])
     rows, y = X + 3 * side * [1, 0], np.where(side[:, 0] > 0, "a", "z")
     model = make_classifier().fit(rows, y)
@@ -97,7 +97,7 @@ def test_labels_come_back_as_they_were_given():
 
 @pytest.mark.parametrize("y", [TWO, THREE, LABELS], ids=["two", "three", "labels"])
 def test_weight_is_repetition(y):
-    """Zero is absence. Weights are merged into counts, so the problems are the same to the bit."""
+    """Weight 0 removes a row. Weights become counts, so the problems are identical bit for bit."""
     weight = np.arange(24) % 4
     make = make_multilabel if y.ndim == 2 else make_classifier
     weighted = make().fit(X, y, sample_weight=weight)
@@ -108,7 +108,7 @@ def test_weight_is_repetition(y):
 
 @pytest.mark.parametrize("y", [TWO, THREE, LABELS], ids=["two", "three", "labels"])
 def test_a_stream_in_three_parts_is_the_whole(y):
-    """The second part repeats rows of the first; whole weights add up without rounding."""
+    """The second part repeats rows of the first; integer weights add up without rounding."""
     make = make_multilabel if y.ndim == 2 else make_classifier
     parts = [slice(0, 9), slice(5, 16), slice(16, 24)]
     rows, targets = (np.concatenate([of[part] for part in parts]) for of in (X, y))
@@ -135,11 +135,11 @@ def test_a_stream_may_begin_with_one_class_and_go_on_after_fit():
     np.testing.assert_array_equal(more.coef_, whole.coef_)
     more.fit(X[4:], TWO[4:])
     fresh = make_classifier().fit(X[4:], TWO[4:])
-    np.testing.assert_array_equal(more.coef_, fresh.coef_, "fit must forget what came before")
+    np.testing.assert_array_equal(more.coef_, fresh.coef_, "fit must forget earlier rows")
 
 
 def test_rows_beyond_the_bound_become_the_prior():
-    """After a fold, what follows starts from its mean and the outputs' mean variance."""
+    """The next prior has the posterior's mean, and its variances averaged over outputs."""
     stream = make_multilabel(max_rows=12)
     first = stream.partial_fit(X[:10], LABELS[:10]).partial_fit(X[10:15], LABELS[10:15]).posterior_
     assert stream.folded_rows_ == 15
@@ -186,7 +186,7 @@ def test_each_label_is_a_problem_of_its_own():
 
 
 @pytest.mark.parametrize("y", [TWO, THREE], ids=["two", "three"])
-def test_doubt_grows_away_from_the_data(y):
+def test_uncertainty_grows_away_from_the_data(y):
     model = make_classifier().fit(X, y)
     rows = np.array([[0.0, 0.0], [0.0, 4.0]])
     low, high = model.predict_interval(rows, level=0.8)
@@ -203,20 +203,20 @@ def test_doubt_grows_away_from_the_data(y):
     assert found.information[1] > found.information[0]
 
 
-def test_digits_are_told_apart_as_well_as_by_logistic_regression():
-    """C = 1 is a prior variance of 1, so that the mode is about the posterior's."""
+def test_digits_are_classified_as_well_as_by_logistic_regression():
+    """C = 1 is a prior variance of 1, so the two estimates are close."""
     images, digit = load_digits(n_class=4, return_X_y=True)
     images, train, test = images / 16, slice(0, 250), slice(250, 650)
     ours = make_classifier().fit(images[train], digit[train])
     theirs = LogisticRegression().fit(images[train], digit[train])
     # Seen: 0.9625 for both, with equal answers; classes in the wrong order give 0.02. Two per cent
-    # of 400 images leave room for eight that lie between two digits.
+    # of 400 images allow for eight that are ambiguous.
     difference = ours.score(images[test], digit[test]) - theirs.score(images[test], digit[test])
     assert abs(difference) < 0.02
     assert (ours.predict(images[test]) == theirs.predict(images[test])).mean() > 0.98
 
 
-def test_stands_in_scikit_learns_tools():
+def test_works_in_scikit_learns_tools():
     pipeline = make_pipeline(StandardScaler(), make_classifier())
     search = GridSearchCV(pipeline, {"ensemblekalmanclassifier__prior_variance": [1e-8, 1.0]}, cv=2)
     search.fit(X, TWO)
@@ -289,7 +289,7 @@ def test_without_scikit_learn_the_extra_is_named(monkeypatch):
 
 
 @pytest.mark.filterwarnings("error")
-def test_bad_settings_and_rows_beyond_all_numbers_are_refused() -> None:
+def test_bad_settings_and_overflowing_rows_are_refused() -> None:
     with pytest.raises(UserError, match="fit_intercept must be True or False, got 'no'"):
         make_classifier(fit_intercept="no").fit(X, TWO)
     model = make_classifier().fit(X, TWO)

@@ -1,8 +1,8 @@
 """Experiments from end to end: train or load networks, compute, write tables, draw figures.
 
 Each is one public function that takes settings and an output folder and returns a `Result` with
-`.tables`. The packages below compute and draw; this one puts them in order, and the command line
-only parses its arguments and prints the result.
+`.tables`. The packages it imports compute and draw; this one runs their steps in order, and the
+command line only parses arguments and prints the result.
 """
 
 from collections.abc import Mapping
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Result", "describe_run", "write_tables"]
 
-Figures: TypeAlias = "dict[str, Figure]"  # by name; Matplotlib is imported to draw them, not before
+Figures: TypeAlias = "dict[str, Figure]"  # by name; Matplotlib is imported only to draw them
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -35,11 +35,11 @@ class Result:
     name : str
         The name of the experiment, and of the file NAME.toml that records its settings.
     tables : dict of str to DataFrame
-        Everything that was found.
+        The results, by name.
     settings : dict
-        Everything that shaped the tables: settings, seed, versions, seconds.
+        Everything that the tables depend on: settings, seed and versions; and the run time.
     summary : tuple of str
-        What was found, in plain words, the most important sentence first.
+        The findings in plain words, the most important sentence first.
     """
 
     name: str
@@ -53,7 +53,7 @@ class Result:
         Returns
         -------
         dict of str to Figure
-            By name; empty where there is nothing to draw.
+            The figures by name; empty if there is nothing to draw.
         """
         return {}
 
@@ -93,14 +93,14 @@ def describe_run(began: float, **settings: Any) -> dict[str, Any]:
     Parameters
     ----------
     began : float
-        When the run began, by `perf_counter`.
+        The time at which the run began, by `perf_counter`.
     **settings
-        What shaped the results.
+        Everything that the results depend on.
 
     Returns
     -------
     dict
-        The settings, between the version of the package and the versions of others.
+        The version of this package, the settings, the versions of other packages, the seconds.
     """
     made = {"versions": collect_versions(), "seconds": round(perf_counter() - began, 3)}
     return {"version": get_package_version(), **settings, **made}
@@ -112,9 +112,9 @@ def write_tables(folder: Path, tables: "Mapping[str, pd.DataFrame]") -> None:
     Parameters
     ----------
     folder : Path
-        Where they are written.
+        The folder to write to.
     tables : mapping of str to DataFrame
-        By name.
+        The tables, by file name.
     """
     for name, table in tables.items():
         text = table.to_csv(index=False, float_format="%.6g")

@@ -2,9 +2,9 @@
 
     answers.toml: data.csv, measures.csv, readings.csv
 
-`data.csv` has a row for each answer and `measures.csv` one for each sentence, so that `equivocal
-compare` and R can take them as they are. `readings.csv` has the shares of readings, w, b and w/b by
-condition. What an answer, a participant or w is, is defined in `equivocal.human_data`.
+`data.csv` has a row for each answer and `measures.csv` one for each sentence; `equivocal compare`
+and R read both directly. `readings.csv` has the shares of readings, w, b and w/b by condition.
+Answers, participants, w and b are defined in `equivocal.human_data`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 from equivocal.errors import UserError
-from equivocal.experiments.human_data import TrialsResult
+from equivocal.experiments.human_data import TrialsResult, hash_inputs
 from equivocal.human_data.answers import (
     Estimate,
     choose_likeliest,
@@ -29,7 +29,6 @@ from equivocal.machine import collect_versions
 from equivocal.progress import progress
 from equivocal.seeds import Seed, choose_seed
 from equivocal.store import hash_files
-from equivocal.store.files import compute_checksum
 from equivocal.store.folders import NETWORKS, open_run
 
 __all__ = ["ALL", "READERS", "simulate_answers"]
@@ -61,19 +60,20 @@ def simulate_answers(
     out : str or Path
         Folder for the results.
     answers : int
-        How often each participant answers each question; two or more.
+        How many times each participant answers each question; at least two.
     reader : {"draw", "argmax"}
-        Whether answers are drawn from beliefs, or are the likeliest.
+        Draw each answer from the participant's beliefs, or always give the likeliest answer.
     beliefs : {"trained", "posterior"}, optional
-        Whether participants are networks or particles; particles where the study has posteriors.
+        Whether a participant is a trained network or a particle of its posterior; by default a
+        particle if the study has posteriors.
     participants : int, optional
-        How many; every network, or five particles of each.
+        The number of participants; by default every network, or five particles of each.
     sampler : str, optional
-        Which sampler's posteriors; those of the study's first unless given.
+        The sampler whose posteriors are used; by default the study's first.
     prior_variance : float, optional
-        The prior variance of the posterior; the central one unless given.
+        The prior variance of the posterior; by default the central one.
     sentences : str or Path, optional
-        A CSV file of sentences; those of the study, or shipped ones, unless given.
+        A CSV file of sentences; by default those of the study, or the shipped ones.
     seed : int or numpy.random.Generator
         The same seed gives the same answers.
 
@@ -85,10 +85,9 @@ def simulate_answers(
     Raises
     ------
     UserError
-        Where there are no networks, sentences or posteriors, or a file of the user's would be
-        overwritten.
+        If there are no networks, sentences or posteriors, or a user's file would be overwritten.
     """
-    _check_how(reader, answers)
+    _check_arguments(reader, answers)
     seed = choose_seed(seed)
     source, out, path = Path(source), Path(out), None if sentences is None else Path(sentences)
     with progress("participants") as advance:
@@ -105,12 +104,12 @@ def simulate_answers(
             advance=advance,
         )
     codes = _give_readings(believed, questions, answers, reader, seed)
-    readings = tabulate_readings(codes, questions, seed, [_find_network(name) for name in names])
+    readings = _tabulate_readings(codes, questions, seed, [_find_network(name) for name in names])
     settings: dict[str, Any] = {
         "from": str(source),
         "run": hash_files(*open_run(who.place).find(NETWORKS) or ()),
         "sentences": who.source if path is None else str(path),
-        "inputs": {} if path is None else {"sentences": compute_checksum(path) or ""},
+        "inputs": hash_inputs(sentences=path),
         **about,
         "participants": len(names),
         "answers": answers,
@@ -129,7 +128,7 @@ def simulate_answers(
     ).save(out)
 
 
-def _check_how(reader: str, answers: int) -> None:
+def _check_arguments(reader: str, answers: int) -> None:
     """Reject an unknown reader, and too few or too many answers."""
     if reader not in READERS:
         raise UserError(f"reader (--reader) must be {' or '.join(READERS)}, got {reader!r:.80}.")
@@ -140,9 +139,9 @@ def _check_how(reader: str, answers: int) -> None:
 def _give_readings(
     believed: np.ndarray, questions: Sequence[Question], answers: int, reader: str, seed: int
 ) -> np.ndarray:
-    """Let participants answer, and return the numbers of the `READINGS` that they gave.
+    """Return the reading that each participant gives in each answer, as an index of `READINGS`.
 
-    A rival of the literal reading that the world does not favour is one of the other readings.
+    A rival of the literal reading that the world does not favour counts as an other reading.
     """
     if reader == "draw":
         given = draw_answers(believed, answers, np.random.default_rng([seed, 1]))
@@ -152,28 +151,31 @@ def _give_readings(
     return np.where((given == 1) & ~plausible, 2, given)
 
 
-def tabulate_readings(
-    codes: np.ndarray,
-    questions: Sequence[Question],
-    seed: int = 0,
-    networks: Sequence[str] | None = None,
+def _tabulate_readings(
+    codes: np.ndarray, questions: Sequence[Question], seed: int, networks: Sequence[str]
 ) -> pd.DataFrame:
     """Tabulate shares of readings, w, b and w/b, for each condition and for all together.
 
-    A plausible reading is defined where it is another than the literal one; its share is that of
-    these questions, and NaN where there are none.
+    The share of the plausible reading is taken over the questions in which it differs from the
+    literal one; it is NaN if there are none.
 
     Parameters
     ----------
     codes : ndarray of shape (participants, questions, answers)
-        Numbers of `READINGS`.
+        Indices of `READINGS`.
     questions : sequence of Question
-        What was asked.
+        The questions that were answered.
     seed : int
         The seed of the bootstrap.
-    networks : sequence of str, optional
-        The network of each participant; each participant is one unless given.
+    networks : sequence of str
+        The network of each participant.
     """
+
+    def estimate(chosen: Sequence[int]) -> dict[str, Estimate]:
+        answered = count_answers(codes[:, chosen], len(READINGS))
+        items = [questions[n].item for n in chosen]
+        return summarise_answers(answered, items, READINGS, groups=networks, seed=seed)
+
     conditions = list(dict.fromkeys(question.condition for question in questions))
     rows = []
     for condition in [*conditions, *([ALL] if len(conditions) > 1 else [])]:
@@ -181,32 +183,16 @@ def tabulate_readings(
         defined = [n for n in chosen if questions[n].plausible]
         items = {questions[n].item for n in chosen}
         sizes = {"participants": len(codes), "items": len(items), "questions": len(chosen)}
-        found = _estimate_shares(codes, questions, chosen, seed, networks)
-        found["plausible"] = (
-            _estimate_shares(codes, questions, defined, seed, networks)["plausible"]
-            if defined
-            else Estimate(np.nan, np.nan, np.nan)
-        )
+        found = estimate(chosen)
+        missing = Estimate(np.nan, np.nan, np.nan)
+        found["plausible"] = estimate(defined)["plausible"] if defined else missing
         for name, each in found.items():
             rows.append({"condition": condition, "measure": name, **each._asdict(), **sizes})
     return pd.DataFrame(rows)
 
 
-def _estimate_shares(
-    codes: np.ndarray,
-    questions: Sequence[Question],
-    chosen: Sequence[int],
-    seed: int,
-    networks: Sequence[str] | None,
-) -> dict[str, Estimate]:
-    """Estimate the shares of readings, w, b and w/b from some of the questions."""
-    answered = count_answers(codes[:, chosen], len(READINGS))
-    items = [questions[n].item for n in chosen]
-    return summarise_answers(answered, items, READINGS, groups=networks, seed=seed)
-
-
 def _find_network(participant: str) -> str:
-    """Find the network in the name of a participant, such as n00p03."""
+    """Return the network's part of a participant's name, such as n00 of n00p03."""
     return participant.partition("p")[0]
 
 
@@ -250,7 +236,7 @@ def _summarise(
     source: str,
     about: Mapping[str, object],
 ) -> tuple[str, ...]:
-    """Say how sentences were read, who answered what, and how often answers differ."""
+    """Describe how sentences were read, who answered, and how often answers differ."""
     last = readings["condition"].iloc[-1]
     found = readings[readings["condition"] == last].set_index("measure")
     rows = found[["value", "low", "high"]].to_dict("index")
@@ -261,12 +247,10 @@ def _summarise(
         networks = len({_find_network(name) for name in names})
         who = f"a participant is a particle of a posterior; they are of {networks} networks"
     differ = ", ".join(f"{name} {spans[name]}" for name in ("w", "b", "w/b"))
-    favoured = (
-        ""
-        if np.isnan(rows["plausible"]["value"])
-        else f"; where the world favours another reading, the share of that one is "
-        f"{spans['plausible']}"
-    )
+    favoured = ""
+    if not np.isnan(rows["plausible"]["value"]):
+        share = spans["plausible"]
+        favoured = f"; where the world favours another reading, the share of that one is {share}"
     return (
         f"Of all readings a share of {spans['literal']} is literal{favoured}.",
         f"{len(names) * len(questions) * answers} answers of {len(names)} participants to "

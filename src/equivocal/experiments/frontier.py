@@ -1,10 +1,10 @@
-"""Uncertainty where reversals have a true answer: what `equivocal doubt --world slips` does.
+"""Uncertainty about reversals whose true answer is known: `equivocal doubt --world slips`.
 
     OUT/networks/, OUT/dropout_RATE/           trained networks, without and with dropout
-    OUT/answers/KIND/NN.safetensors            what network NN answers, at every strength
+    OUT/answers/KIND/NN.safetensors            the answers of network NN, at every strength
     OUT/tables/, OUT/figures/, OUT/frontier.toml
 
-Only answers are stored: a posterior of the few output units that are asked about takes seconds.
+Only answers are stored: sampling a posterior of the few output units involved takes seconds.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -54,9 +54,9 @@ class FrontierSettings:
     )
     prior_variance: float = 1.0  # the paper's central prior, for the sampler and all of `evidence`
     other_variances: tuple[float, ...] = (0.1, 10.0)
-    other_evidence: tuple[float | str, ...] = (1.0, "sentence", 1 / 300)  # under these
+    other_evidence: tuple[float | str, ...] = (1.0, "sentence", 1 / 300)  # with `other_variances`
     num_steps: int = 17
-    every_step: bool = True  # or the last alone
+    every_step: bool = True  # answer after every step of the sampler, or after the last one only
     num_particles: int = 50  # of the paper's sampler
     dropout_rate: float = 0.3  # ρ of the paper's sampler
     rates: tuple[float, ...] = (0.05, 0.1, 0.2, 0.4)  # of MC dropout
@@ -66,7 +66,7 @@ class FrontierSettings:
 
     @property
     def strengths(self) -> list[tuple[float | str, float]]:
-        """Weights of the evidence and prior variances, in pairs."""
+        """Pairs of a weight of the evidence and a prior variance."""
         central = product(self.evidence, [self.prior_variance])
         return [*central, *((b, v) for v in self.other_variances for b in self.other_evidence)]
 
@@ -89,7 +89,7 @@ QUICK: dict[str, Any] = {
 }  # only to check that the command works; not to be reported
 
 
-# what the claim of the report needs: trained, the paper's sampler, converged
+# the least that the claim of the report needs: trained, the paper's sampler, converged
 FEWEST = FrontierSettings(evidence=(1.0,), other_variances=(), rates=(), sizes=(2, 5, 10))
 
 
@@ -98,8 +98,9 @@ class FrontierResult(Result):
     """Errors of every kind of uncertainty on reversals and on congruent sentences.
 
     `tables` holds "frontier" (a row for each kind, setting and network), "frontier_summary" (over
-    networks, with intervals, costs, and who is on the frontier), "words" (errors at every word),
-    "choices" (strengths chosen without knowing the truth) and "example" (beliefs in one item).
+    networks, with intervals, costs, and whether it is on the frontier), "words" (errors at every
+    word), "choices" (strengths chosen without knowing the truth) and "example" (beliefs in one
+    item).
     """
 
     example: RoleReversal
@@ -134,27 +135,27 @@ def map_frontier(
 ) -> FrontierResult:
     """Measure the error of every kind of uncertainty, on reversals and congruent sentences.
 
-    Networks and answers that the folder holds are used again; what is missing is made.
+    Networks and answers in the folder are reused; missing ones are computed.
 
     Parameters
     ----------
     world : str, Path or World
-        One in which reversals are possible and ambiguous.
+        A world in which reversals are possible and ambiguous.
     out : str or Path
         Folder for networks, answers, tables and figures.
     quick : bool
         Two small networks and few strengths, only to check that it works; do not report the
         results.
     networks : int, optional
-        How many networks to train; ten unless `quick`.
+        The number of networks to train; ten unless `quick`.
     seed : int or numpy.random.Generator, optional
         The same seed gives the same numbers.
     layers : sequence of {"query", "all"}
-        Posteriors over more layers, which need a GPU; none unless given.
+        Posteriors over more layers to add, which need a GPU; by default none.
     training : TrainingSettings, optional
-        How networks are trained, in the place of `quick`, `networks` and `seed`.
+        How networks are trained; replaces `quick`, `networks` and `seed`.
     settings : FrontierSettings, optional
-        The strengths.
+        The strengths of each kind of uncertainty.
 
     Returns
     -------
@@ -164,8 +165,8 @@ def map_frontier(
     Raises
     ------
     UserError
-        Where an argument is wrong, no reversal is ambiguous in the world, or the folder holds
-        networks with other settings.
+        If an argument is wrong, no reversal of the world is ambiguous, or the folder holds networks
+        with other settings.
     """
     began, out = perf_counter(), Path(out)
     for name in layers:
@@ -195,10 +196,10 @@ def _build_result(
     items: Sequence[RoleReversal],
     began: float,
 ) -> FrontierResult:
-    """Tabulate what every kind answered, and describe it."""
+    """Tabulate and describe the answers of every kind of uncertainty."""
     run, given = asker.run, asker.settings
-    weights = map(np.asarray, jax.tree.leaves(run.models[0]))
-    one = (count_seconds(run), sum(leaf.nbytes for leaf in weights) / 1e6)
+    megabytes = sum(leaf.nbytes for leaf in jax.tree.leaves(run.models[0])) / 1e6
+    one = (count_seconds(run), megabytes)
     table = frontier.tabulate_frontier(asker.asked, found, given.sizes, one)
     summary = frontier.summarise_frontier(table)
     answer, shown = frontier.describe_frontier(summary), EXAMPLE % len(items)
@@ -228,12 +229,12 @@ def _build_result(
 
 
 def has_true_reversals(world: World) -> bool:
-    """Return whether some reversal is a possible sentence that can be read in two ways.
+    """Return whether some reversal is a possible sentence with two readings.
 
     Parameters
     ----------
     world : World
-        Any world; one without agents and patients has no reversals.
+        Any world; without agents and patients it has no reversals.
 
     Returns
     -------
@@ -248,11 +249,11 @@ def has_true_reversals(world: World) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class AnswerStore:
-    """What every network answers under every kind: loaded, or asked and saved."""
+    """The answers of networks under every kind of uncertainty, loaded or computed and saved."""
 
     folder: Path
     run: Run
-    dropped: dict[float, Run]  # trained with dropout, by rate
+    dropped: dict[float, Run]  # networks trained with dropout, by its rate
     asked: RoleQuestions
     settings: FrontierSettings
 
@@ -263,7 +264,7 @@ class AnswerStore:
         return taught, held_out, rare
 
     def answer_all(self, layers: Sequence[str], advance: Advance) -> dict[str, list[Answers]]:
-        """Return the answers of every network, by kind."""
+        """Return the answers of every network, by kind of uncertainty."""
         count, found = len(self.run.networks), dict[str, list[Answers]]()
         for index in range(count):
             advance(index, count, f"network {index}")
@@ -273,12 +274,12 @@ class AnswerStore:
         return found
 
     def _answer_each(self, index: int, layers: Sequence[str]) -> Iterator[tuple[str, Answers]]:
-        """Yield what a network answers under each kind."""
+        """Yield each kind of uncertainty with the answers of a network under it."""
         given, seed = self.settings, self.settings.seed + index
         examine = cache(lambda: kinds.examine(self.run.networks[index], self.asked, *self._corpora))
         how = (given.sampler, given.prior_variance, seed, given.every_step)
         which = (given.strengths, given.tolerance)
-        makers: dict[str, tuple[Callable[[], Answers], str]] = {  # with what shapes the answers
+        makers: dict[str, tuple[Callable[[], Answers], str]] = {  # and what the answers depend on
             frontier.TRAINED: (lambda: kinds.answer_trained(examine()), ""),
             frontier.SAMPLER: (lambda: kinds.answer_sampler(examine(), *how), str(how)),
             frontier.POSTERIOR: (lambda: kinds.answer_posteriors(examine(), *which), str(which)),
@@ -289,11 +290,11 @@ class AnswerStore:
         for kind, (make, decisive) in makers.items():
             yield kind, self._load_or_make(kind, index, make, decisive)
         if given.rates:
-            every = [self._drop(rate, index) for rate in given.rates]
+            every = [self._answer_with_dropout(rate, index) for rate in given.rates]
             yield frontier.DROPOUT, kinds.join_answers(every)
 
-    def _drop(self, rate: float, index: int) -> Answers:
-        """Answer with dropout, by the network that was trained with it."""
+    def _answer_with_dropout(self, rate: float, index: int) -> Answers:
+        """Return the answers under MC dropout of a network trained with dropout."""
         run, kind, seed = self.dropped[rate], f"dropout_{rate:g}", self.settings.seed + index
 
         def answer() -> Answers:
@@ -303,7 +304,7 @@ class AnswerStore:
         return self._load_or_make(kind, index, answer, str(seed), folder=kind)
 
     def _answer_layers(self, layer: str, index: int) -> Answers:
-        """Answer with a posterior over more layers, as `compare_uncertainty` samples it."""
+        """Return the answers of a posterior over more layers, as in `compare_uncertainty`."""
         store = MemberStore(
             self.folder, self.run, self.run, UncertaintySettings(seed=self.settings.seed)
         )
@@ -324,10 +325,10 @@ class AnswerStore:
         kind: str,
         index: int,
         make: Callable[[], Answers],
-        decisive: str = "",
+        decisive: str,
         folder: str = "networks",
     ) -> Answers:
-        """Load the answers of a network, or make them; `decisive` is what shaped them."""
+        """Load the answers of a network, or make them; they depend on all that `decisive` names."""
         weights = compute_checksum(locate_network(self.folder / folder, index))
         training, world = self.run.settings, self.run.world.fingerprint
         corpus = [training.seed, training.sentences, training.held_out]

@@ -1,8 +1,8 @@
 """Grids of studies from end to end: the multiverse of open choices, and sweeps over any setting.
 
-Both hold their folder, run the points that are missing on the available workers, write tables and
-return them. An interrupted run is resumed by the same call, also on another machine. What is
-computed at a point is decided in `equivocal.study.multiverse`.
+Both lock their folder, run the missing points on the available workers, write tables and return
+them. The same call resumes an interrupted run, also on another machine. What is computed at a point
+is defined in `equivocal.study.multiverse`.
 """
 
 import io
@@ -28,15 +28,15 @@ from equivocal.study.tasks import run_missing
 
 __all__ = ["MultiverseResult", "SweepResult", "run_multiverse", "run_sweep"]
 
-RECORD = "varied.toml"  # not sweep.toml, which a user's own file may be called
+RECORD = "varied.toml"  # not sweep.toml, a likely name for a user's own sweep file
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class MultiverseResult(Result):
-    """The effect under every specification: `.tables["multiverse"]`, and how to draw it.
+    """The effect under every specification, in `.tables["multiverse"]`.
 
-    The other tables: `effects`, how the effect is distributed, and `variance`, what each choice
-    explains of it.
+    The other tables: `effects`, the distribution of the effect, and `variance`, the share of its
+    variance that each choice explains.
     """
 
     def draw(self) -> Figures:
@@ -63,7 +63,7 @@ class MultiverseResult(Result):
 class SweepResult(Result):
     """The tables of every study of a sweep, joined; the claims are `.tables["sweep"]`.
 
-    `texts` are the same tables as files, with every cell as its study wrote it.
+    `texts` holds the same tables as CSV text, with every cell as its study wrote it.
     """
 
     texts: dict[str, str]
@@ -71,8 +71,8 @@ class SweepResult(Result):
     def write(self, folder: str | Path) -> None:
         """Write the record, then sweep.csv and the other tables to tables/.
 
-        Whenever a sweep is killed, the tables that are there are named in its record; those that
-        only the sweep before had are removed.
+        So the record names every table present, even if the sweep is killed. Tables that only the
+        previous sweep had are removed.
         """
         folder, names = Path(folder), [name for name in self.texts if name != "sweep"]
         for former in set(_list_former_tables(folder / RECORD)) - set(names):
@@ -98,9 +98,9 @@ def run_multiverse(
     grid : Grid, str or Path
         A grid, "small", "full", or a grid file.
     out : str or Path
-        The folder for multiverse.csv, tables/, figures/, and what is finished.
+        The folder for multiverse.csv, tables/, figures/, and finished points.
     hire : callable
-        Who does the work: by default this process; `hire_workers` starts others.
+        Starts the workers: by default this process does the work; `hire_workers` starts others.
     on_step : callable, optional
         Called with the number of points done, the total and how many trainings are left, instead
         of showing progress on the terminal.
@@ -113,7 +113,7 @@ def run_multiverse(
     Raises
     ------
     UnfinishedError
-        Where a point failed; the results of the others are saved.
+        If a point failed; the results of the others are saved.
     """
     grid = grid if isinstance(grid, Grid) else load_grid(grid)
     folder, tasks = Path(out), multiverse.make_effect_tasks(grid)
@@ -121,7 +121,7 @@ def run_multiverse(
         done = run_missing(tasks, folder, hire, on_step, "multiverse")
         table = pd.DataFrame([{"key": key, **row} for key, row in done.results.items()])
         if len(table):
-            _write_effects(folder, table)  # whatever failed
+            _write_effects(folder, table)  # even if some points failed
         done.check()
         networks, converged = table["networks"].iloc[0], table["converged"].sum()
         result = MultiverseResult(
@@ -156,11 +156,11 @@ def run_sweep(
     Parameters
     ----------
     sweep : Grid, str or Path
-        A grid, as `make_sweep` gives it, or a sweep file.
+        A grid, as `make_sweep` returns it, or a sweep file.
     out : str or Path
-        The folder for sweep.csv, tables/, varied.toml, and what is finished.
+        The folder for sweep.csv, tables/, varied.toml, and finished points.
     hire : callable
-        Who does the work: by default this process; `hire_workers` starts others.
+        Starts the workers: by default this process does the work; `hire_workers` starts others.
     on_step : callable, optional
         Called with the number of points done, the total and how many trainings are left, instead
         of showing progress on the terminal.
@@ -168,13 +168,13 @@ def run_sweep(
     Returns
     -------
     SweepResult
-        `.tables["sweep"]` has a row per point and claim, the varied settings in front; the other
-        tables are those of the study, likewise.
+        `.tables["sweep"]` has a row per point and claim, the varied settings first; the other
+        tables are those of the study, joined in the same way.
 
     Raises
     ------
     UnfinishedError
-        Where a point failed; the results of the others are saved.
+        If a point failed; the results of the others are saved.
     """
     grid = sweep if isinstance(sweep, Grid) else load_sweep(Path(sweep))
     folder, settings = Path(out), _describe(grid)
@@ -197,7 +197,7 @@ def run_sweep(
 
 
 def _join(found: list[tuple[dict[str, Any], dict[str, Any]]]) -> dict[str, str]:
-    """Join the claims and each table of all points; their names may come from anywhere."""
+    """Join the claims and each table of all points; names of tables come from untrusted files."""
     names = dict.fromkeys(name for _, content in found for name in content["tables"])
     claims = ((varied, content["claims"]) for varied, content in found)
     texts = {"sweep": multiverse.join_tables(claims)}
@@ -213,7 +213,7 @@ def _describe(grid: Grid) -> dict[str, Any]:
 
 
 def _list_former_tables(record: Path) -> list[str]:
-    """List the tables of the sweep before, which this one removes unless it writes them."""
+    """List the tables that the record of a previous sweep names, if it can be read."""
     with suppress(UnreadableError):
         match read_toml(record, TABLE_BYTES):
             case {"tables": list() as names, "versions": dict()}:

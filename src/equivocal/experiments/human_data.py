@@ -1,14 +1,14 @@
-"""What `equivocal compare` and `equivocal simulate` do, as three functions.
+"""The functions behind `equivocal compare` and `equivocal simulate`.
 
-Their results, and those of `equivocal.experiments.answers`, have folders of their own form:
+Their results, and those of `equivocal.experiments.answers`, are written to folders of this form:
 
     compare.toml: compare.csv, unmatched.csv, trials.csv, lme4.R, brms.R, figures/compare
     truth.toml:   data.csv, measures.csv
     power.toml:   power.csv, figures/power
     answers.toml: data.csv, measures.csv, readings.csv
 
-There the TOML file is written first: it marks the other files as belonging to this run, even if the
-run is interrupted. A user's own file of one of these names is never overwritten.
+The TOML file is written first: it marks the other files as belonging to this run, even if the run
+is interrupted. A user's own file of one of these names is never overwritten.
 """
 
 from collections.abc import Sequence
@@ -46,7 +46,7 @@ __all__ = ["RUNS", "TrialsResult", "compare_trials", "simulate_power", "simulate
 
 RUNS = 200  # experiments for each point of a power curve
 WORDS = Path("runs/suites/tables/words.csv")  # where `equivocal suites run` writes its measures
-WRITTEN = {  # into the folders of results about trials
+WRITTEN = {  # the files of each kind of result
     "compare": (
         *("compare.csv", "unmatched.csv", "trials.csv", "lme4.R", "brms.R"),
         *("figures/compare.svg", "figures/compare.png"),
@@ -55,18 +55,18 @@ WRITTEN = {  # into the folders of results about trials
     "power": ("power.csv", "figures/power.svg", "figures/power.png"),
     "answers": ("data.csv", "measures.csv", "readings.csv"),
 }
-# not compared: paths of inputs (their checksums are), versions and run time
+# settings that do not make a run a different one; of inputs the checksums are compared instead
 UNCOMPARED = ("data", "measures", "from", "sentences", "versions", "seconds")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class TrialsResult(Result):
-    """Tables of trials, or of what was found in them; `scripts` are other texts, by file name.
+    """Tables of trials, or of their analysis; `scripts` are other texts to write, by file name.
 
-    `compare_trials` has the tables "compare" (a row for each measure alone and together with the
-    others), "unmatched" (trials that were left out) and "trials"; `simulate_trials` "data" and
-    "measures"; `simulate_power` "power", by participants and items; `simulate_answers` "data",
-    "measures" and "readings".
+    `compare_trials` returns the tables "compare" (a row for each measure alone and together with
+    the others), "unmatched" (trials that were left out) and "trials"; `simulate_trials` returns
+    "data" and "measures"; `simulate_power` returns "power", by participants and items;
+    `simulate_answers` returns "data", "measures" and "readings".
     """
 
     scripts: dict[str, str] = field(default_factory=dict)
@@ -88,45 +88,22 @@ class TrialsResult(Result):
         self.save_figures(folder)
 
     def save(self, folder: Path) -> "TrialsResult":
-        """Write into a folder that holds no files of the user's, and return the result."""
+        """Write to a folder unless that would overwrite a user's files, and return the result."""
         with hold_folder(folder):
-            check_folder(folder, self.name, self.settings)
+            _check_folder(folder, self.name, self.settings)
             self.write(folder)
         return self
 
 
 def hash_inputs(**paths: Path | None) -> dict[str, str]:
-    """Return the SHA-256 of each table that is read.
-
-    Parameters
-    ----------
-    **paths : Path, optional
-        The tables by name; None for one that is not given.
-
-    Returns
-    -------
-    dict
-        The SHA-256 by name.
-    """
+    """Return the SHA-256 of each input table, by name; None stands for a table not given."""
     return {name: compute_checksum(path) or "" for name, path in paths.items() if path}
 
 
-def check_folder(folder: Path, name: str, settings: dict[str, Any]) -> None:
-    """Refuse to overwrite files of the user, and announce that earlier results are overwritten.
+def _check_folder(folder: Path, name: str, settings: dict[str, Any]) -> None:
+    """Refuse to overwrite a user's files or the inputs; announce that older results are replaced.
 
-    Parameters
-    ----------
-    folder : Path
-        Where the results will be written.
-    name : str
-        The name of the result, a key of `WRITTEN`.
-    settings : dict
-        The settings of this run, which are compared with those of the earlier one.
-
-    Raises
-    ------
-    UserError
-        Where a table that is read would be overwritten, or the folder holds files of the user.
+    `name` is a key of `WRITTEN`; `settings` are compared with those of the earlier run.
     """
     mark = folder / f"{name}.toml"
     refuse_foreign_files(mark, WRITTEN[name])
@@ -162,19 +139,19 @@ def compare_trials(
     data : str or Path
         The trials: a CSV file with a row for each response.
     measures : str or Path, optional
-        The measures: a CSV file with a row for each item and word. Those that `equivocal suites
-        run` wrote unless given.
+        The measures: a CSV file with a row for each item and word; by default the file that
+        `equivocal suites run` wrote.
     out : str or Path
         Folder for the results.
     columns : Columns, optional
-        What the columns of the trials are called, if not as we call them.
+        The names of the columns of the trials, if they differ from the default names.
     measure : sequence of str
-        The measures to compare; every column of numbers unless given.
+        The measures to compare; by default every column of numbers.
     controls : sequence of str
-        Columns of either table that all models hold; `length` and `frequency` of words are
-        computed where no table has them.
+        Columns of either table that all models include; `length` and `frequency` of words are
+        computed if no table has them.
     where : sequence of str
-        Keep rows with COLUMN=VALUE only, in the tables that have the column.
+        Keep only rows with COLUMN=VALUE, in the tables that have the column.
     family : {"gaussian", "binomial"}
         Linear models of numbers, or logistic models of answers and proportions.
     log : bool
@@ -182,7 +159,7 @@ def compare_trials(
     slopes : bool
         Let the effect of each measure differ between participants.
     spillover : int
-        Add the measures, and the controls of words, of so many previous words.
+        Also include the measures and word controls of this many preceding words.
     world : str or Path, optional
         The world whose sentences give the control `frequency`.
 
@@ -194,11 +171,10 @@ def compare_trials(
     Raises
     ------
     UserError
-        Where a file, a column or a value is wrong, no model can be fitted, or a file of the user's
-        would be overwritten.
+        If a file, a column or a value is wrong, no model can be fitted, or a user's file would be
+        overwritten.
     """
-    began, out = monotonic(), Path(out)
-    data = Path(data)
+    began, data = monotonic(), Path(data)
     measures = _find_words(data) if measures is None else Path(measures)
     joined = join_files(
         data,
@@ -227,9 +203,10 @@ def compare_trials(
         "slopes": slopes,
         "spillover": spillover,
         **({} if world is None else {"world": str(world)}),
+        "seconds": round(monotonic() - began, 3),
+        "versions": collect_versions(),
     }
     trials = joined.trials.rename(columns=trials_summary.name_columns(joined))
-    settings |= {"seconds": round(monotonic() - began, 3), "versions": collect_versions()}
     return TrialsResult(
         name="compare",
         tables={"compare": comparison.table, "unmatched": joined.unmatched, "trials": trials},
@@ -238,7 +215,7 @@ def compare_trials(
         scripts={
             name: trials_summary.write_script(comparison, name) for name in trials_summary.SCRIPTS
         },
-    ).save(out)
+    ).save(Path(out))
 
 
 def simulate_trials(
@@ -249,20 +226,20 @@ def simulate_trials(
     measure: str | None = None,
     where: Sequence[str] = (),
 ) -> TrialsResult:
-    """Simulate an experiment whose answer is known.
+    """Simulate the trials of an experiment whose true effect is known.
 
     Parameters
     ----------
     experiment : Experiment, optional
-        How many participants and items, the effect, and how much everything varies.
+        Numbers of participants and items, the effect, and the standard deviations.
     out : str or Path
         Folder for the results.
     measures : str or Path, optional
-        A CSV file with a row for each item and word; two made-up measures unless given.
+        A CSV file with a row for each item and word; by default two made-up measures.
     measure : str, optional
-        The measure that has the effect; the first unless given.
+        The measure that has the effect; by default the first.
     where : sequence of str
-        Keep rows of the measures with COLUMN=VALUE only.
+        Keep only rows of the measures with COLUMN=VALUE.
 
     Returns
     -------
@@ -272,9 +249,9 @@ def simulate_trials(
     Raises
     ------
     UserError
-        Where the measures cannot be used, or a file of the user's would be overwritten.
+        If the measures cannot be used, or a user's file would be overwritten.
     """
-    experiment, out = experiment or Experiment(), Path(out)
+    experiment = experiment or Experiment()
     table, settings = _read_stimuli(measures, where)
     trials, used, name = simulate(experiment, table, measure)
     settings["truth"] = {"measure": name} | asdict(experiment)
@@ -283,7 +260,7 @@ def simulate_trials(
         tables={"data": trials, "measures": used},
         settings=settings | {"versions": collect_versions()},
         summary=trials_summary.describe_simulation(trials, experiment, name),
-    ).save(out)
+    ).save(Path(out))
 
 
 def simulate_power(
@@ -298,14 +275,14 @@ def simulate_power(
     measure: str | None = None,
     where: Sequence[str] = (),
 ) -> TrialsResult:
-    """Simulate and analyse many experiments, to see how often the effect is found.
+    """Estimate power: simulate and analyse many experiments, and count how often p < 0.05.
 
     Parameters
     ----------
     experiment : Experiment, optional
-        The effect, and how much everything varies.
+        The effect, and the standard deviations.
     participants, items : sequence of int
-        The numbers to combine.
+        The sample sizes; every combination is simulated.
     out : str or Path
         Folder for the results.
     runs : int
@@ -323,8 +300,8 @@ def simulate_power(
     Raises
     ------
     UserError
-        Where an experiment is too large to fit, the measures cannot be used, or a file of the
-        user's would be overwritten.
+        If an experiment is too large to fit, the measures cannot be used, or a user's file would be
+        overwritten.
     """
     experiment, out = experiment or Experiment(), Path(out)
     table, settings = _read_stimuli(measures, where)
@@ -341,7 +318,7 @@ def simulate_power(
         },
     }
     with hold_folder(out):
-        check_folder(out, "power", settings)
+        _check_folder(out, "power", settings)
         with progress("power") as advance:
             found = estimate_power(
                 experiment,
@@ -363,9 +340,9 @@ def simulate_power(
 
 
 def _find_words(data: Path) -> Path:
-    """Return the measures of the suites, or say how to get some, if there are trials at all."""
+    """Return the path of the suites' measures; if there are none, say how to get them."""
     if not WORDS.exists():
-        open_table(data)  # names the trials first, where they cannot be read
+        open_table(data)  # trials that cannot be read are the more important mistake
         raise UserError(
             f"there is no {WORDS}, which `equivocal suites run` writes; run that first, or give "
             "a table of your own with --measures."

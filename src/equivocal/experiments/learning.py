@@ -1,14 +1,14 @@
-"""When does uncertainty help? `equivocal doubt --along sentences`, `truth` or `heard`.
+"""When does uncertainty help? `equivocal doubt` with `--along sentences`, `truth` or `heard`.
 
 sentences   networks trained on 300 to 100,000 sentences of one world
 truth       worlds in which a reversal means what it says with probability 0.05 to 0.95; the larger
             that probability, the rarer slips are, so that reversals are equally frequent
 heard       reversals that occur never, once or more often in several small training corpora
 
-Reversals are rare, so that much depends on which of them a corpus happens to have: with one corpus
-for each size or world, intervals are of that corpus. `corpora` asks for more.
+Reversals are rare, so results depend on which of them a corpus happens to contain. With one corpus
+for each size or world, intervals hold for that corpus only; `corpora` sets how many there are.
 
-OUT/CONDITION/    networks and answers of each condition, as `experiments.frontier` keeps them
+OUT/CONDITION/    networks and answers of each condition, as `experiments.frontier` stores them
 OUT/tables/learning.csv, learning_items.csv, OUT/figures/learning.*, OUT/learning.toml
 """
 
@@ -39,8 +39,8 @@ SENTENCES = (300, 1_000, 3_000, 10_000, 30_000, 100_000)
 # values of rare and slip for which the pizza is the agent of "during dinner, the pizza eats the
 # woman" with probability 0.05, 0.25, 0.5, 0.75 and 0.95, while the sentence is equally frequent
 WORLDS = ((0.001, 0.035), (0.0052, 0.0278), (0.0104, 0.0189), (0.0154, 0.0097), (0.0194, 0.002))
-CORPORA = {"sentences": 1, "truth": 1, "heard": 5}  # of each size or world
-HEARD = 3_000  # sentences of each
+CORPORA = {"sentences": 1, "truth": 1, "heard": 5}  # corpora of each size or world
+HEARD = 3_000  # sentences of each corpus of `heard`
 SETTINGS = FrontierSettings(
     evidence=(1.0, "sentence", 1 / 300), other_variances=(), rates=(), sizes=(), every_step=False
 )
@@ -48,9 +48,9 @@ SETTINGS = FrontierSettings(
 
 @dataclass(frozen=True)
 class Condition:
-    """One point along what is learned, and one corpus there."""
+    """One value of the property that varies, with one corpus of it."""
 
-    name: str  # of its folder
+    name: str  # the name of its folder
     world: World
     training: TrainingSettings
     corpus: int = 0
@@ -67,7 +67,7 @@ class LearningResult(Result):
     along: str
 
     def draw(self) -> Figures:
-        """Draw errors along what is learned."""
+        """Draw errors against the property that varies."""
         from equivocal.report.uncertainty_figures import draw_learning
 
         return {"learning": draw_learning(self.tables["learning"], self.along)}
@@ -91,16 +91,16 @@ def follow_learning(
         What varies: the number of training sentences, the probability that a reversal is meant, or
         how often a reversal occurs in the training corpus.
     world : str, Path or World
-        One in which reversals are ambiguous; for "truth" it must have the parameters of `slips`.
+        A world with ambiguous reversals; for "truth" it must have the parameters of `slips`.
     out : str or Path, optional
-        Folder for everything; runs/along-ALONG unless given.
+        Folder for everything; by default runs/along-ALONG.
     quick : bool
         Two small networks, two conditions, only to check that it works; do not report the results.
     networks, seed : int, optional
         As in `map_frontier`.
     corpora : int, optional
-        How many corpora of each size or world, each with its own networks; one by default, five
-        for "heard". With several, intervals are over corpora as well.
+        The number of corpora of each size or world, each with its own networks; one by default,
+        five for "heard". With several, intervals cover variation between corpora as well.
 
     Returns
     -------
@@ -110,7 +110,7 @@ def follow_learning(
     Raises
     ------
     UserError
-        Where an argument is wrong, or no reversal is ambiguous.
+        If an argument is wrong, or no reversal is ambiguous.
     """
     check_known(along, ALONG, "quantity")
     if corpora is not None and corpora < 1:
@@ -122,7 +122,8 @@ def follow_learning(
     with hold_folder(folder):
         refuse_foreign_files(folder / conditions[0].name, ["tables", "figures", "learning.toml"])
         parts = [
-            _ask(condition, folder / condition.name, along, settings) for condition in conditions
+            _ask_items(condition, folder / condition.name, along, settings)
+            for condition in conditions
         ]
         items = pd.concat(parts, ignore_index=True)
         table = usefulness.summarise_learning(items, along)
@@ -150,7 +151,7 @@ def _list_conditions(
     quick: bool,
     corpora: int | None,
 ) -> list[Condition]:
-    """List the conditions; all must be possible before anything is trained."""
+    """List the conditions; a mistake in any of them is raised before anything is trained."""
     base = world if isinstance(world, World) else World.load(world)
     find_role_reversals(base)
     number = 2 if quick else None
@@ -171,17 +172,17 @@ def _list_conditions(
     else:
         points = [Condition("", base, training if quick else replace(training, sentences=HEARD))]
     each = corpora or (2 if quick and along == "heard" else CORPORA[along])
-    return [_draw_again(point, corpus) for point in points for corpus in range(each)]
+    return [_change_corpus(point, corpus) for point in points for corpus in range(each)]
 
 
-def _draw_again(point: Condition, corpus: int) -> Condition:
-    """Return a condition with another corpus, and so another seed, under a name of its own."""
+def _change_corpus(point: Condition, corpus: int) -> Condition:
+    """Return a condition with the seed of corpus number `corpus`, under a name of its own."""
     name = point.name + (f"_corpus_{corpus}" if corpus or not point.name else "")
     training = replace(point.training, seed=point.training.seed + corpus)
     return replace(point, name=name.removeprefix("_"), training=training, corpus=corpus)
 
 
-def _ask(
+def _ask_items(
     condition: Condition, folder: Path, along: str, settings: FrontierSettings
 ) -> pd.DataFrame:
     """Train or load the networks of a condition, and ask them about every item."""

@@ -2,7 +2,7 @@
 
 Trains the networks of a design, samples the posteriors, judges every printed fact, refines the
 design around the best specifications, and summarises the findings. Every result is saved as soon as
-it is computed, and reused by the same call. Specifications are defined in
+it is computed, and the same call reuses it. Specifications are defined in
 `equivocal.study.designs`, facts in `equivocal.study.readings`.
 """
 
@@ -35,12 +35,12 @@ OUTCOMES = ("effect_agent", "effect_patient", "logit_agent", "logit_patient", "m
 class MatchResult(Result):
     """Which facts each specification meets: `.tables["matches"]`; the answer is `.summary[0]`.
 
-    The other tables: `facts`, `together` (pairs of facts), `variance` (what each choice explains)
-    and `impossible` (printed numbers that no data can give, and which are not counted).
+    The other tables: `facts`, `together` (pairs of facts), `variance` (the share of variance that
+    each choice explains) and `impossible` (printed numbers that no data can give; not counted).
     """
 
     def draw(self) -> Figures:
-        """Draw the map of facts that can be had together, and the shares of variance."""
+        """Draw which facts are met together, and the shares of variance."""
         from equivocal.report.effect_figures import draw_facts_together, draw_variance_shares
 
         figures = {
@@ -74,16 +74,17 @@ def match_paper(
     Parameters
     ----------
     out : str or Path
-        The folder for matches.csv, tables/, figures/, and what is finished.
+        The folder for matches.csv, tables/, figures/, and finished points.
     design : Design, str or Path
         A design, "match", or a design file.
     quick : bool
         A few small networks, only to check that it works; do not report the results. Has no effect
         on a `Design`.
     figures : bool
-        Whether to draw; a machine without Matplotlib can do all the rest.
+        Whether to draw figures; everything else works without Matplotlib.
     hire : callable
-        Who does the work: by default this process, without Dask; `hire_workers` starts others.
+        Starts the workers: by default this process does the work, without Dask; `hire_workers`
+        starts others.
     on_step : callable, optional
         Called with the number of points done, the total and how many trainings are left, instead
         of showing progress on the terminal.
@@ -96,7 +97,7 @@ def match_paper(
     Raises
     ------
     UnfinishedError
-        Where a point failed; the results of the others are saved.
+        If a point failed; the results of the others are saved.
     """
     design = design if isinstance(design, Design) else load_design(design, quick=quick)
     folder = Path(out)
@@ -122,8 +123,8 @@ def train_design(
 ) -> pd.DataFrame:
     """Train the networks of a design and nothing else; `match_paper` finds them in the folder.
 
-    Use it on a machine that trains faster than the one that does the rest. It needs neither Dask
-    nor Matplotlib. Trainings of later rounds depend on results of `match_paper`, which does them.
+    Use it to train on a faster machine. It needs neither Dask nor Matplotlib. Only the networks of
+    the first round are trained; later rounds depend on results of `match_paper`, which trains them.
 
     Parameters
     ----------
@@ -144,7 +145,7 @@ def train_design(
 
 
 def _run_rounds(design: Design, folder: Path, hire: Hire, on_step: Advance | None) -> pd.DataFrame:
-    """Run the design and its refinements; each round depends on the results before it alone."""
+    """Run the design and its refinements; a round depends only on the results of earlier rounds."""
     points: dict[str, Specification] = {}
     rounds: dict[str, int] = {}
     records: dict[str, Any] = {}
@@ -177,17 +178,17 @@ def _tabulate(matches: pd.DataFrame) -> dict[str, pd.DataFrame]:
 
 
 def compute_match_shares(matches: pd.DataFrame, outcomes: Sequence[str] = OUTCOMES) -> pd.DataFrame:
-    """Compute what each choice explains, over posteriors that were drawn freely.
+    """Compute the share of variance that each choice explains, over freely drawn posteriors.
 
-    Others keep what the paper prints about several choices at once, so that the effects of these
-    choices could not be told apart; refined points are not spread over the choices at all.
+    The others are left out: some fix several choices at once as the paper prints them, so the
+    effects of these choices are confounded, and refined points do not cover the range of choices.
 
     Parameters
     ----------
     matches : DataFrame
         As `match_paper` returns it.
     outcomes : sequence of str
-        Columns whose variance is explained.
+        The columns whose variance is decomposed.
 
     Returns
     -------

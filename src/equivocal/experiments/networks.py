@@ -1,6 +1,6 @@
 """The networks that an experiment starts from: loaded from its folder, or trained into it.
 
-`QUICK` may be changed; what a run of networks is, and its files, is defined in `gestalt`.
+`QUICK` may be changed. Runs of networks and their files are defined in `equivocal.gestalt`.
 """
 
 import warnings
@@ -34,7 +34,7 @@ def choose_training(
     recipe: str | None = None,
     quick: bool = False,
 ) -> TrainingSettings:
-    """Return the settings of a recipe, or those of `QUICK`; what is given takes precedence."""
+    """Return the settings of a recipe, or those of `QUICK`; arguments take precedence over both."""
     seed = None if seed is None else choose_seed(seed)
     named = {"networks": networks, "seed": seed, "recipe": recipe}
     given = {name: value for name, value in named.items() if value is not None}
@@ -46,19 +46,19 @@ def train_or_load(
 ) -> Run:
     """Load the run with these settings from a folder, or train it and save it there.
 
-    Damaged networks are named in a warning and trained again; a `scores.csv` that is lost or
+    Damaged networks are named in a warning and trained again; a `scores.csv` that is missing or
     disagrees with the networks is written again.
 
     Parameters
     ----------
     world : World
-        Where the networks learn.
+        The world that the networks learn.
     settings : TrainingSettings
-        How they learn.
+        The settings of training.
     folder : Path
-        Where the run is, or will be.
+        The folder of the run.
     dropout : float
-        Rate of dropout during training; such networks need a folder of their own.
+        Rate of dropout during training; networks with dropout need a folder of their own.
 
     Returns
     -------
@@ -68,7 +68,7 @@ def train_or_load(
     Raises
     ------
     UserError
-        Where the folder holds a run with other settings, or files that are not of a run.
+        If the folder holds a run with other settings, or files that do not belong to a run.
     """
     found = Run.find(folder, world, settings)
     if found is not None:
@@ -84,13 +84,13 @@ def train_or_load(
 
 
 def _repair_scores(run: Run, path: Path) -> None:
-    """Write `scores.csv` again if it is lost or disagrees with the networks."""
+    """Write `scores.csv` again if it is missing or disagrees with the networks."""
     from pandas.testing import assert_frame_equal
 
     if path.exists():
         try:
             table = read_table(path).set_index(run.scores.index.name)
-            assert_frame_equal(table, run.scores, rtol=1e-3)  # another processor rounds otherwise
+            assert_frame_equal(table, run.scores, rtol=1e-3)  # processors round differently
         except (ValueError, KeyError, AssertionError):
             warnings.warn(f"{path} disagrees with the networks; it is written again.", stacklevel=3)
         else:
@@ -108,12 +108,12 @@ def save_cross_validation(
 ) -> pd.DataFrame:
     """Cross-validate networks and write `cross_validation.csv` and `.toml` into a folder.
 
-    With several strengths of the weight decay, `weight_decay.csv` has the loss of each by fold.
+    With several strengths of weight decay, `weight_decay.csv` has the loss of each by fold.
 
     Parameters
     ----------
     folder : Path
-        Must hold no results yet.
+        The folder to write to, which must hold no results yet.
     world, settings, folds, strengths
         As in `equivocal.gestalt.cross_validate`.
 
@@ -125,7 +125,7 @@ def save_cross_validation(
     Raises
     ------
     UserError
-        Where the folder holds results already.
+        If the folder holds results already.
     """
     path = folder / "cross_validation.csv"
     if path.exists() or has_run(folder):
@@ -163,19 +163,19 @@ def select_best_epochs(curves: pd.DataFrame) -> pd.DataFrame:
 
 
 def report_epochs(advance: Advance, rounds: int = 1) -> OnEpoch:
-    """Turn reports of epochs into progress; `rounds` trainings follow one another.
+    """Return an `on_epoch` callback that reports training as progress.
 
     Parameters
     ----------
     advance : callable
-        Is given how many epochs are done, how many there are, and the held-out loss.
+        Called with the number of epochs done, the total, and the held-out loss as text.
     rounds : int
-        How many trainings follow one another.
+        How many trainings follow one another, as in cross-validation.
 
     Returns
     -------
     callable
-        To be passed as `on_epoch` to `train`.
+        The argument `on_epoch` of `train` and `cross_validate`.
     """
     done_rounds, last = 0, 0
 

@@ -1,21 +1,21 @@
-"""Comprehenders beside people: what `equivocal people` does.
+"""Comprehenders compared with people: the function behind `equivocal people`.
 
     OUT/networks/                    trained networks
     OUT/tables/, OUT/figures/, OUT/people.toml
 
-Who is compared:
+The comprehenders:
 
-ideal             the exact noisy-channel comprehender of the world; one
+ideal             the exact noisy-channel comprehender of the world; a single one
 trained           a participant is a trained network
 paper's sampler   a participant is a particle, stopped after 17 steps
 posterior         a participant is a particle of the converged posterior; also with the evidence of
-                  a sentence counted once (b)
-deep ensemble     the mean belief of all networks; one
-ensemble, b = …   the mean belief of all networks' posteriors, the evidence weighted by b: those of
-                  the frontier (`frontier`); one each
+                  a sentence counted once (b by sentence)
+deep ensemble     the mean belief of all networks; a single one
+ensemble, b = …   the mean belief of all networks' posteriors, the evidence weighted by b, with
+                  settings on the frontier (`frontier`); a single one each
 
-Participants answer by drawing from their beliefs, so that shares, w and b are expectations. What a
-number, a reading or an area is, is defined in `equivocal.human_data`.
+Participants answer by drawing from their beliefs, so shares, w and b are expectations. Human
+numbers, readings and areas are defined in `equivocal.human_data`.
 """
 
 from collections.abc import Sequence
@@ -55,25 +55,27 @@ Arrays = dict[str, np.ndarray]  # by comprehender
 
 IDEAL, TRAINED, SAMPLER = "ideal", "trained", "paper's sampler"
 POSTERIOR, BY_SENTENCE, ENSEMBLE = "posterior", "posterior, b by sentence", "deep ensemble"
-PARTICLES = 5  # of each network that are participants
-VARIANCE = 1.0  # of the prior, the paper's central one
+PARTICLES = 5  # participants per network
+VARIANCE = 1.0  # prior variance, the paper's central one
 CONVERGED = SamplerSettings(method="exact-flow", num_particles=2, tolerance=0.01)
 # ensembles of posteriors on the frontier (docs/doubt.md): weight of the evidence, prior variance
 FRONTIER = {"ensemble, b = 1/10": (1 / 10, 1.0), "ensemble, b = 1/300": (1 / 300, 0.1)}
 AVERAGED = 50  # particles of each network in an ensemble of posteriors
-COMPARED = ("world", "parameters", "fitted", "networks", "seed", "training")  # make it another run
-QUICK_POINTS = 3  # of a profile
-DIGITS = 4  # of fitted values, so that they can be written behind a world's name
+# settings that make a run a different one
+COMPARED = ("world", "parameters", "fitted", "networks", "seed", "training")
+QUICK_POINTS = 3  # points of a profile with `quick`
+DIGITS = 4  # significant digits of fitted values, short enough to type after a world's name
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class PeopleResult(Result):
-    """Comprehenders beside people.
+    """Comprehenders compared with people.
 
-    `tables` holds "people" (every human number beside every comprehender, with source, status and
-    what is comparable), "scores" (deviances and their floors), "readings", "areas", "list" (what a
-    list of sentences teaches the ideal comprehender), "items" and "against_ideal" (every sentence
-    beside the exact belief) and, if the world was fitted, "fit", "fit_shares" and "profiles".
+    `tables` holds "people" (every human number beside that of every comprehender, with source,
+    status and comparability), "scores" (deviances and their floors), "readings", "areas", "list"
+    (what a list of sentences teaches the ideal comprehender), "items" and "against_ideal" (beliefs
+    in every sentence compared with the exact belief) and, if the world was fitted, "fit",
+    "fit_shares" and "profiles".
     """
 
     def draw(self) -> Figures:
@@ -107,27 +109,28 @@ def compare_people(
 ) -> PeopleResult:
     """Compare comprehenders with published data on how people read implausible sentences.
 
-    Networks that the folder holds are used again.
+    Networks in the folder are reused.
 
     Parameters
     ----------
     world : str, Path or World
-        In which agents and patients are named, and which can be enumerated.
+        A world with agents and patients that can be enumerated.
     out : str or Path
         Folder for networks, tables and figures.
     quick : bool
         Two small networks, only to check that it works; do not report the results.
     networks : int, optional
-        How many networks to train; ten unless `quick`. With 0 the ideal comprehender is alone.
+        The number of networks to train; ten unless `quick`. With 0 only the ideal comprehender is
+        compared.
     seed : int or numpy.random.Generator, optional
         The same seed gives the same numbers.
     fit : bool
-        Fit the parameters of the world to people's shares of readings first, by the likelihood of
-        the ideal comprehender; everything else is done in the world with the fitted values.
+        First fit the parameters of the world to people's shares of readings, by the likelihood of
+        the ideal comprehender; everything else then uses the world with the fitted values.
     parameters : sequence of str
-        Those that are fitted; all that have an effect, unless given.
+        The parameters to fit; by default all that have an effect.
     training : TrainingSettings, optional
-        How networks are trained, in the place of `quick`, `networks` and `seed`.
+        How networks are trained; replaces `quick`, `networks` and `seed`.
 
     Returns
     -------
@@ -137,7 +140,7 @@ def compare_people(
     Raises
     ------
     UserError
-        Where an argument is wrong, the world has no such sentences or nothing to fit, or the folder
+        If an argument is wrong, the world has no such sentences or nothing to fit, or the folder
         holds networks with other settings.
     """
     began, out, people = perf_counter(), Path(out), load_people()
@@ -173,7 +176,7 @@ def compare_people(
 def _describe_settings(
     world: World, run: Run | None, training: TrainingSettings, *, fitted: bool
 ) -> dict[str, object]:
-    """Return all that shaped the tables, for the record."""
+    """Return everything that the tables depend on, for the record."""
     return {
         "world": world.name,
         "fingerprint": world.fingerprint,
@@ -199,13 +202,13 @@ def _fit(
 
 
 def _set_values(world: World, fitted: WorldFit) -> World:
-    """Return the world with fitted values, rounded so that they can be written by hand."""
+    """Return the world with the fitted values, rounded so that a user can type them."""
     values = {name: float(f"{value:.{DIGITS}g}") for name, value in fitted.values.items()}
     return World.from_toml(world.text, world.source, values)
 
 
 def _list_samplers() -> dict[str, tuple[SamplerSettings, float, int]]:
-    """List posteriors by comprehender: the sampler, the prior variance, particles per network."""
+    """Return the sampler, prior variance and particles per network of each posterior, by name."""
     by_sentence = CONVERGED.model_copy(update={"evidence": "sentence"})
     samplers = {SAMPLER: FrontierSettings().sampler, POSTERIOR: CONVERGED, BY_SENTENCE: by_sentence}
     participants = {name: (each, VARIANCE, PARTICLES) for name, each in samplers.items()}
@@ -217,14 +220,14 @@ def _list_samplers() -> dict[str, tuple[SamplerSettings, float, int]]:
 
 
 def _believe(run: Run, asked: AskedItems, seed: int, advance: Advance) -> tuple[Arrays, Arrays]:
-    """Let networks and their particles answer.
+    """Compute the beliefs of networks and of particles of their posteriors.
 
     Returns
     -------
     beliefs : (participants, questions, 3) by comprehender
-        What the participants of each kind believe.
+        The beliefs of every participant.
     networks : (participants,) by comprehender
-        Whose particles they are; those that are one of their kind are missing.
+        The network of every participant; single comprehenders have no entry.
     """
     units = sorted({unit for question in asked.questions for unit in question.units})
     numbers = [run.world.units.index(unit) for unit in units]
@@ -252,12 +255,12 @@ def _believe(run: Run, asked: AskedItems, seed: int, advance: Advance) -> tuple[
 def _add_ranges(
     compared: pd.DataFrame, people: pd.DataFrame, asked: AskedItems, fitted: WorldFit
 ) -> pd.DataFrame:
-    """Mark what was fitted, and give the ideal comprehender's numbers their profile range."""
+    """Mark the fitted numbers, and add profile ranges of the ideal comprehender's numbers."""
     compared["fitted"] = compared["deviance"].notna()
-    compared.loc[compared["fitted"], "floor"] = np.nan  # the shares were chosen to be near
+    compared.loc[compared["fitted"], "floor"] = np.nan  # the fit chose shares near these
     with progress("predictions") as advance:
         ranges = tabulate_ranges(people, asked, fitted.list_likely_values(), advance)
-    ideal = compared["comprehender"] == IDEAL  # a row for each number, in the same order
+    ideal = compared["comprehender"] == IDEAL  # one row for each row of `ranges`, in order
     compared.loc[ideal, ["found_low", "found_high"]] = ranges.to_numpy()
     compared.loc[ideal, "found_interval"] = "profile range"
     return compared
@@ -271,7 +274,7 @@ def _tabulate(
     fitted: WorldFit | None,
     seed: int,
 ) -> dict[str, pd.DataFrame]:
-    """Tabulate everything that is written."""
+    """Compute every table of the result."""
     readings = reading_tables.tabulate_readings(asked, beliefs, networks, seed=seed)
     areas = reading_tables.tabulate_areas(asked, beliefs, networks, seed=seed)
     listed = adapt_to_list(asked) if asked.world.parameters else pd.DataFrame()

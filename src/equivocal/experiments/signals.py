@@ -1,17 +1,16 @@
-"""What `equivocal suites signals` and `equivocal suites compare` do.
+"""The functions behind `equivocal suites signals` and `equivocal suites compare`.
 
 `measure_signals`: the two signals of the noisy-channel account at every word.
 
     OUT/networks/, OUT/networks_without_noise/     networks of the suites' world, and without noise
     OUT/tables/, OUT/figures/, OUT/signals.toml
 
-Exploratory. What the signals are is defined in `equivocal.suites.noisy_channel`. The findings are
-stated in the suite files; docs/suites.md says when they were written. Networks have the Bayesian
-surprise for the N400-like signal, and the divergence from networks trained without noise for the
-P600-like one.
+Exploratory. The signals are defined in `equivocal.suites.noisy_channel`. The findings are stated in
+the suite files; docs/suites.md says when they were written. For networks, the N400-like signal is
+the Bayesian surprise, and the P600-like one the divergence from networks trained without noise.
 
-`compare_suites`: runs of the same suites, named by recipe and folder, with each other and with the
-published networks of 2018; it reads what `run_suites` wrote, and trains and measures nothing.
+`compare_suites`: runs of the same suites, named by recipe and folder, compared with each other and
+with the published networks of 2018. It reads the results of `run_suites` and trains nothing.
 """
 
 from collections.abc import Sequence
@@ -46,7 +45,7 @@ class SignalsResult(Result):
     """Both signals at every word.
 
     `tables` holds "words" (a row for each comprehender, sentence, word and signal) and "findings"
-    (what the suites predict, and whether it holds for the ideal comprehender and for networks).
+    (the predictions of the suites, and whether they hold for the ideal comprehender and networks).
     """
 
     def draw(self) -> Figures:
@@ -67,23 +66,23 @@ def measure_signals(
 ) -> SignalsResult:
     """Measure N400-like and P600-like signals at every word, for the ideal and for networks.
 
-    Networks that the folder holds are used again.
+    Networks in the folder are reused.
 
     Parameters
     ----------
     out : str or Path
         Folder for networks, tables and figures.
     suites : sequence of str or Path
-        Suite files of one world with noise; the two shipped suites of role reversals unless given.
+        Suite files of one world with noise; by default the two shipped suites of role reversals.
     quick : bool
         Two small networks of each kind, only to check that it works; do not report the results.
     networks : int, optional
-        How many networks to train, with noise and without; ten unless `quick`. With 0 the ideal
-        comprehender is alone.
+        The number of networks to train, with noise and without; ten unless `quick`. With 0 only
+        the ideal comprehender is measured.
     seed : int or numpy.random.Generator, optional
         The same seed gives the same networks.
     training : TrainingSettings, optional
-        How networks are trained, in the place of `quick`, `networks` and `seed`.
+        How networks are trained; replaces `quick`, `networks` and `seed`.
 
     Returns
     -------
@@ -93,8 +92,8 @@ def measure_signals(
     Raises
     ------
     UserError
-        Where suites are of several worlds or of one without noise, or the folder holds networks
-        with other settings.
+        If the suites belong to several worlds or to one without noise, or the folder holds
+        networks with other settings.
     """
     began, out = perf_counter(), Path(out)
     chosen = tuple(map(load_suite, map(Path, suites))) if suites else noisy_channel.load_reversals()
@@ -134,7 +133,7 @@ def measure_signals(
 def _measure_networks(
     world: World, suites: Sequence[Suite], training: TrainingSettings, out: Path
 ) -> pd.DataFrame:
-    """Measure networks that learned the world, and others that learned it without noise."""
+    """Measure networks trained with the world's noise, with others trained without it."""
     run = train_or_load(world, training, out / "networks")
     silent = train_or_load(remove_noise(world), training, out / "networks_without_noise")
     surprise = measure_words(run.networks, suites, [SURPRISE]).assign(
@@ -145,7 +144,7 @@ def _measure_networks(
 
 
 def _check_suites(suites: Sequence[Suite]) -> World:
-    """Return the world of the suites, which must be one, with noise."""
+    """Return the world of the suites; refuse several worlds, and one without noise."""
     worlds = {suite.world.fingerprint: suite.world for suite in suites}
     if len(worlds) > 1:
         names = join_names(world.name for world in worlds.values())
@@ -160,17 +159,14 @@ def _check_suites(suites: Sequence[Suite]) -> World:
 
 
 def _name_signals(words: pd.DataFrame, comprehender: str) -> pd.DataFrame:
-    """Return the rows of one comprehender under the names of their signals."""
-    named = words.assign(
-        comprehender=comprehender, signal=words["measure"].map(noisy_channel.SIGNALS)
-    )
-    if "network" not in named:
-        named["network"] = ""
+    """Return the rows of one comprehender, with the names of signals in place of measures."""
+    signal, network = words["measure"].map(noisy_channel.SIGNALS), words.get("network", "")
+    named = words.assign(comprehender=comprehender, network=network, signal=signal)
     return named[[*COLUMNS, "value", "critical"]]
 
 
 def _describe(findings: pd.DataFrame) -> list[str]:
-    """Say which findings held, the whole first."""
+    """Return a sentence for each comprehender on how many of its findings held."""
     lines = []
     for comprehender, own in findings.groupby("comprehender", sort=False):
         held = int((own["verdict"] == "held").sum())
@@ -200,20 +196,20 @@ def compare_suites(folders: Sequence[str | Path], out: str | Path) -> SuiteCompa
     Parameters
     ----------
     folders : sequence of str or Path
-        Folders that `run_suites` filled.
+        Folders that `run_suites` has written to.
     out : str or Path
         Folder for tables/compared.csv and figures/compared.
 
     Returns
     -------
     SuiteComparison
-        Its summary says for each run how many published directions hold, and how many published
-        ratios lie inside its 95 % interval over networks.
+        Its summary counts, for each run, the published directions that hold and the published
+        ratios inside its 95 % interval over networks.
 
     Raises
     ------
     UserError
-        Where a folder holds no finished run, or one without published findings.
+        If a folder holds no finished run, or one without published findings.
     """
     out = Path(out)
     found = pd.concat([_read_findings(Path(folder)) for folder in folders], ignore_index=True)
@@ -230,7 +226,7 @@ def compare_suites(folders: Sequence[str | Path], out: str | Path) -> SuiteCompa
 
 
 def _read_findings(folder: Path) -> pd.DataFrame:
-    """Read the findings of a run that were published, named by its recipe and folder."""
+    """Read those findings of a run that were published; name the run by its recipe and folder."""
     if not (folder / "suites.toml").is_file():
         raise UserError(
             f"{str(folder)!r} holds no finished run of suites; "

@@ -1,9 +1,9 @@
 """A study from end to end: train or load, infer, probe, analyse, draw, report.
 
-`reproduce` runs the paper and `run_study` any study; `infer`, `probe`, `analyse` and `report` run
-one stage in the folder of a study. Whatever is finished is used again, so an interrupted run is
-resumed by the same call, and a changed setting repeats only what depends on it. What a stage
-computes is decided in `equivocal.study`, what is drawn in `equivocal.report`.
+`reproduce` runs the study of the paper and `run_study` any study; `infer`, `probe`, `analyse` and
+`report` run one stage in the folder of a study. Finished results are reused: the same call resumes
+an interrupted run, and after a setting is changed, only results that depend on it are recomputed.
+What a stage computes is defined in `equivocal.study`, what is drawn in `equivocal.report`.
 """
 
 from collections.abc import Iterator
@@ -42,19 +42,19 @@ class StudyResult(Result):
     tables : dict of str to DataFrame
         Every table of tables/*.csv by name, and "claims".
     folder : Path
-        Where everything was written.
+        The folder that holds all results.
     """
 
     study: Study
 
     @property
     def folder(self) -> Path:
-        """Where everything was written."""
+        """The folder that holds all results."""
         return self.study.folder
 
     @property
     def report(self) -> Path:
-        """The report, one self-contained page."""
+        """The path of the report, one self-contained page."""
         return self.folder / "report.html"
 
     @property
@@ -87,7 +87,7 @@ def reproduce(out: str | Path = "runs/paper", *, quick: bool = False) -> StudyRe
     Raises
     ------
     UserError
-        Where the folder is in use, or holds networks with other settings.
+        If the folder is in use, or holds networks with other settings.
     """
     return run_study("paper", out, quick=quick)
 
@@ -120,7 +120,7 @@ def run_study(
     Raises
     ------
     UserError
-        Where a setting is wrong, the folder is in use, or it holds networks with other settings.
+        If a setting is wrong, the folder is in use, or it holds networks with other settings.
     """
     if isinstance(settings, StudySettings):
         settings = settings.change(changes or {}, quick=quick)
@@ -129,11 +129,11 @@ def run_study(
     folder = Path(out)
     with hold_folder(folder):
         refuse_foreign_files(folder / "records", WRITTEN)
-        (folder / "records").mkdir(exist_ok=True)  # from here on the files are ours
+        (folder / "records").mkdir(exist_ok=True)  # marks the folder as that of a study
         study = prepare(settings, folder)
         train_or_load(study.world, settings.training_settings, folder)
         if settings.name in PRINTED_STUDIES:
-            _ask_where_truth_is_known(study)
+            _map_frontier(study)
         for do_stage in (_infer, _probe, _analyse, _report):
             do_stage(study)
         return _collect_result(study)
@@ -145,19 +145,19 @@ def infer(folder: str | Path) -> None:
     Parameters
     ----------
     folder : str or Path
-        The folder of a study that was begun by `run_study`.
+        The folder of a study that `run_study` has begun.
     """
     with _hold_study(Path(folder)) as study:
         _infer(study)
 
 
 def probe(folder: str | Path) -> None:
-    """Ask networks and posteriors the stimuli, word by word, and write activations.nc.
+    """Compute the answers of networks and posteriors at every word; write activations.nc.
 
     Parameters
     ----------
     folder : str or Path
-        The folder of a study whose posteriors are there.
+        The folder of a study that has its posteriors.
     """
     with _hold_study(Path(folder)) as study:
         _probe(study)
@@ -197,7 +197,7 @@ def report(folder: str | Path) -> StudyResult:
     Raises
     ------
     UserError
-        Where the folder holds no study, or its tables are missing or damaged.
+        If the folder holds no study, or its tables are missing or damaged.
     """
     with _hold_study(Path(folder)) as study:
         _report(study)
@@ -206,15 +206,15 @@ def report(folder: str | Path) -> StudyResult:
 
 @contextmanager
 def _hold_study(folder: Path) -> Iterator[Study]:
-    """Open a study, and hold its folder meanwhile."""
-    if not (folder / "settings.toml").exists():  # no folder is made to say that it holds nothing
-        open_study(folder)
+    """Yield the study of a folder, which is locked meanwhile."""
+    if not (folder / "settings.toml").exists():
+        open_study(folder)  # fails, before the lock would create the folder
     with hold_folder(folder):
         yield open_study(folder)
 
 
-def _ask_where_truth_is_known(study: Study) -> None:
-    """Train as many networks in the world `slips`, for the claim that rests on it."""
+def _map_frontier(study: Study) -> None:
+    """Train as many networks in the world `slips`, for the claim about known true answers."""
     from equivocal.experiments.frontier import FEWEST, map_frontier
 
     training = study.settings.training_settings
@@ -250,15 +250,15 @@ def _collect_result(study: Study) -> StudyResult:
     from equivocal.study.summary import count_verdicts, summarise_study
 
     tables = _read_tables(study)
-    done, *found = summarise_study(study, tables).items()  # what was found comes first
-    told = ["\n  ".join([heading, *texts]) for heading, texts in (*found, done)]
+    done, *found = summarise_study(study, tables).items()  # the findings are to come first
+    summary = ["\n  ".join([heading, *texts]) for heading, texts in (*found, done)]
     if len(tables["claims"]):
-        told.insert(0, count_verdicts(tables["claims"]))
+        summary.insert(0, count_verdicts(tables["claims"]))
     return StudyResult(
         name="study",
         tables=tables,
         settings=study.settings.to_dict(),
-        summary=tuple(told),
+        summary=tuple(summary),
         study=study,
     )
 

@@ -1,12 +1,12 @@
 """Suites from end to end: train or load networks, run paradigms and constructions, judge, draw.
 
-`run_suites` is the function behind `equivocal suites run` and `equivocal constructions run`. What a
-measure, a verdict or a reading is, is defined in `equivocal.suites`.
+`run_suites` is the function behind `equivocal suites run` and `equivocal constructions run`.
+Measures, verdicts and readings are defined in `equivocal.suites`.
 
 `suites.toml` is the last file that a run of paradigms writes: a folder without it holds no finished
 run. `constructions.toml` has a table for each construction, so that they can be run one by one. If
-a run depends on something new, add it to `describe_suites` or `describe_construction`: what is not
-recorded cannot be compared.
+a run depends on something new, add it to `describe_suites` or `describe_construction`, so that it
+is recorded and compared with other runs.
 """
 
 from collections.abc import Sequence
@@ -55,9 +55,9 @@ __all__ = ["BELIEFS", "SuitesResult", "run_suites"]
 
 BELIEFS = ("trained", "posterior")
 VARIANCES = (0.1, 0.3, 1.0, 3.0, 10.0)
-# what makes a run another one; versions and the time it took do not
+# settings that make a run a different one; versions and run time do not
 COMPARED = ("suites", "measures", "beliefs", "worlds", "networks", "seed", "training", "posterior")
-HEARD = (100, 300, 1_000, 3_000, 10_000)  # sentences; no more than the networks were trained on
+HEARD = (100, 300, 1_000, 3_000, 10_000)  # sentences; used up to the networks' training corpus
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -71,7 +71,7 @@ class SuitesResult(Result):
     constructions : tuple of Construction
         For each, `tables` has NAME_readings, NAME_shares, NAME_beliefs and perhaps NAME_curves.
     settings : dict
-        By the name of the TOML file that records them: "suites", "constructions".
+        Keyed by the name of the TOML file that records them: "suites", "constructions".
     """
 
     suites: tuple[Suite, ...] = ()
@@ -91,34 +91,31 @@ class SuitesResult(Result):
             conditions = list(suite.conditions)
             figures[suite.name] = report.draw_suite(means[suite.name], conditions, suite.title)
         for construction in self.constructions:
-            name, tables = construction.name, self._select(construction)
-            usual = construction_tables.select_usual(tables["readings"])
+            name, tables = construction.name, self.tables
+            usual = construction_tables.select_usual(tables[f"{name}_readings"])
             items = construction_tables.tabulate_items(usual)
-            figures[name] = report.draw_readings(tables["shares"], items, construction)
-            if "curves" in tables:
-                figures[f"{name}_curves"] = report.draw_curves(tables["curves"], construction)
+            figures[name] = report.draw_readings(tables[f"{name}_shares"], items, construction)
+            if (curves := f"{name}_curves") in tables:
+                figures[curves] = report.draw_curves(tables[curves], construction)
         return figures
 
     def write(self, folder: str | Path) -> None:
-        """Write tables, figures and, last, the settings; other results of a folder are replaced.
+        """Write tables, figures and, last, the settings.
 
-        Constructions replace their own results only, and a user's own figures stay.
+        Paradigms replace all earlier results of paradigms, constructions only their own. Figures
+        of a user's own suites stay.
         """
         folder, settings = Path(folder), dict(self.settings)
         if self.suites:
             announce_overwrite(folder / "suites.toml", settings["suites"], COMPARED)
-            remove_earlier(folder)
+            _remove_earlier(folder)
         write_tables(folder / "tables", self.tables)
         self.save_figures(folder)
         if self.constructions:
-            earlier = load_constructions_settings(folder / "constructions.toml")
+            earlier = _load_constructions_settings(folder / "constructions.toml")
             settings["constructions"] = earlier | settings["constructions"]
         for name, content in settings.items():
             write_text_atomically(folder / f"{name}.toml", tomli_w.dumps(content))
-
-    def _select(self, construction: Construction) -> dict[str, pd.DataFrame]:
-        start = f"{construction.name}_"
-        return {k.removeprefix(start): t for k, t in self.tables.items() if k.startswith(start)}
 
 
 def run_suites(
@@ -139,34 +136,34 @@ def run_suites(
     Parameters
     ----------
     names : sequence of str or Path, optional
-        Paradigms, constructions, or paths of suite files that end in .toml; without them, the nine
+        Paradigms, constructions, or paths of suite files that end in .toml; by default the nine
         paradigms of `equivocal.suites.PARADIGMS`.
     out : str or Path
-        Folder for networks, tables and figures. Networks, posteriors and readings that are there
-        are used again, so that an interrupted run resumes.
+        Folder for networks, tables and figures. Networks, posteriors and readings in it are reused,
+        so that an interrupted run resumes.
     quick : bool
         Two small networks, only to check that it works; do not report the results.
     networks, seed : int, optional
-        How many networks are trained, and from which seed.
+        The number of networks to train, and their seed.
     recipe : {"fast", "paper", "sg2018"}, optional
-        How they are trained; see `equivocal.gestalt.settings`. Networks that were trained into
-        OUT/networks/WORLD with these settings are used.
+        How they are trained; see `equivocal.gestalt.settings`. Networks in OUT/networks/WORLD that
+        were trained with these settings are reused.
     measures : sequence of str
-        For paradigms: names in `equivocal.study.word_measures.MEASURES`, or "all"; without them,
-        what each suite says.
+        For paradigms: names in `equivocal.study.word_measures.MEASURES`, or "all"; by default the
+        measure that each suite names.
     beliefs : {"trained", "posterior"}
         For paradigms: whether beliefs are those of the trained last layer or of particles of its
         posterior.
     by_role : bool
         For paradigms: whether the Bayesian surprise is also measured about each role.
     curve_networks : int, optional
-        For constructions: how many networks the curves are computed from, which take several
-        posteriors each; all by default.
+        For constructions: the number of networks that curves are computed from, by default all; a
+        curve takes several posteriors of each.
 
     Returns
     -------
     SuitesResult
-        With `.tables`; it has been written to `out`.
+        With `.tables`; already written to `out`.
 
     Raises
     ------
@@ -230,7 +227,7 @@ def _load_suites(names: Sequence[str | Path]) -> tuple[list[Suite], list[Constru
 def _check_measures(
     suites: Sequence[Suite], measures: Sequence[str], beliefs: str, *, by_role: bool
 ) -> list[str]:
-    """Return the measures that were asked for, each once; none stands for the suites' own."""
+    """Return the requested measures, each once; an empty list stands for the suites' own."""
     if beliefs not in BELIEFS:
         raise UserError(f"beliefs must be {' or '.join(BELIEFS)}, got {beliefs!r:.80}.")
     asked = list(MEASURES) if "all" in measures else list(dict.fromkeys(measures))
@@ -249,7 +246,7 @@ class _Networks:
         self.folder, self.training, self.store = folder, training, Store(folder)
         self._runs: dict[str, Run] = {}
 
-    def train(self, world: "World") -> Run:
+    def train_or_load(self, world: "World") -> Run:
         if not is_plain_name(world.name):
             raise UserError(f"the world's name {world.name!r:.80} cannot name a folder; rename it.")
         if world.fingerprint not in self._runs:
@@ -266,7 +263,7 @@ def _run_paradigms(
     *,
     by_role: bool,
 ) -> Result:
-    """Measure and judge paradigms; those of one world and the same measures are heard together."""
+    """Measure and judge paradigms; those with the same world and measures in one pass."""
     began = perf_counter()
     worlds = list(dict.fromkeys(suite.world.fingerprint for suite in suites))
     groups: dict[tuple[int, tuple[str, ...]], list[Suite]] = {}
@@ -275,8 +272,8 @@ def _run_paradigms(
         groups.setdefault(key, []).append(suite)
     parts = []
     for (_, asked), own in groups.items():
-        run = trained.train(own[0].world)
-        sampled = [measure for measure in asked if is_from_particles(measure, beliefs)]
+        run = trained.train_or_load(own[0].world)
+        sampled = [measure for measure in asked if _needs_particles(measure, beliefs)]
         with progress(f"measuring in world {run.world.name}") as advance:
             if plain := [measure for measure in asked if measure not in sampled]:
                 parts.append(measure_words(run.networks, own, plain, by_role=by_role))
@@ -303,9 +300,9 @@ def _sample_posteriors(run: Run, store: Store, advance: Advance) -> list[np.ndar
 def _run_construction(construction: Construction, trained: _Networks, followed: int) -> Result:
     """Read a construction with every network and with particles of its posteriors.
 
-    Curves are of the first `followed` networks.
+    Curves are computed from the first `followed` networks.
     """
-    began, run = perf_counter(), trained.train(construction.world)
+    began, run = perf_counter(), trained.train_or_load(construction.world)
     readers = [Reader(construction, run, n, trained.store) for n in range(len(run.networks))]
     usual, *curves = list_posteriors(construction, run.settings.sentences)
     parts = [reader.read_trained() for reader in readers]
@@ -324,8 +321,8 @@ def _run_construction(construction: Construction, trained: _Networks, followed: 
     return Result(name=construction.name, tables=named, settings=about, summary=summary)
 
 
-def is_from_particles(measure: str, beliefs: str) -> bool:
-    """Return whether a measure is computed from particles, given whose `beliefs` are measured."""
+def _needs_particles(measure: str, beliefs: str) -> bool:
+    """Return whether a measure of these `beliefs` is computed from particles of the posterior."""
     reads = MEASURES[measure].reads
     return reads == "ensemble" or (reads == "beliefs" and beliefs == "posterior")
 
@@ -338,26 +335,24 @@ def describe_suites(
     *,
     by_role: bool,
 ) -> dict[str, Any]:
-    """Return what shaped a run of paradigms; without `measures` they are the suites' own."""
-    by_suite = [
-        measurement.choose_measures(
-            measures or [suite.measure], suite.world.roles if by_role else ()
-        )
-        for suite in suites
+    """Return what a run of paradigms depends on; empty `measures` stand for the suites' own."""
+    asked = [(suite.world, measures or [suite.measure]) for suite in suites]
+    measured = [
+        name
+        for world, own in asked
+        for name in measurement.choose_measures(own, world.roles if by_role else ())
     ]
     posterior = {
         "particles": measurement.SAMPLER.num_particles,
         "prior_variance": VARIANCE,
         "rows": measurement.ROWS,
-        "seed": training.seed,  # of the first network; each has the next
+        "seed": training.seed,  # of the first network; each further one adds 1
         "sampler": measurement.SAMPLER.model_dump(exclude_none=True),
     }
-    sampled = any(
-        is_from_particles(name, beliefs) for suite in suites for name in measures or [suite.measure]
-    )
+    sampled = any(_needs_particles(name, beliefs) for _, own in asked for name in own)
     return {
         "suites": [suite.name for suite in suites],
-        "measures": list(dict.fromkeys(name for chosen in by_suite for name in chosen)),
+        "measures": list(dict.fromkeys(measured)),
         "beliefs": beliefs,
         "networks": training.networks,
         "seed": training.seed,
@@ -368,7 +363,7 @@ def describe_suites(
 
 
 def list_posteriors(construction: Construction, sentences: int) -> list[tuple[float, int]]:
-    """List prior variance and sentences heard of each posterior, the usual one first."""
+    """Return the prior variance and number of sentences of each posterior, the usual one first."""
     usual = [(VARIANCE, sentences)]
     if not construction.curves:
         return usual
@@ -379,11 +374,11 @@ def list_posteriors(construction: Construction, sentences: int) -> list[tuple[fl
 def describe_construction(
     construction: Construction, training: TrainingSettings, curve_networks: int
 ) -> dict[str, Any]:
-    """Return what shaped the tables and figures of one construction."""
+    """Return what the tables and figures of one construction depend on."""
     posteriors = list_posteriors(construction, training.sentences)
     curves = {
         "conditions": list(construction.curves),
-        "networks": curve_networks,  # the first ones
+        "networks": curve_networks,  # how many, from the first on
         "prior_variances": sorted(v for v, heard in posteriors if heard == training.sentences),
         "sentences_heard": sorted(heard for v, heard in posteriors if v == VARIANCE),
     }
@@ -391,17 +386,17 @@ def describe_construction(
         "world": construction.world.name,
         "fingerprint": construction.world.fingerprint,
         "items": len(construction.items),
-        "prior_variance": VARIANCE,  # of all tables and figures but the curves
+        "prior_variance": VARIANCE,  # of all tables and figures except the curves
         **({"curves": curves} if construction.curves else {}),
         "training": asdict(training),
         "sampler": reading.SAMPLER.model_dump(exclude_none=True),
     }
 
 
-def remove_earlier(folder: Path) -> None:
-    """Remove an earlier run of paradigms, its record first, so that no results are ever mixed.
+def _remove_earlier(folder: Path) -> None:
+    """Remove an earlier run of paradigms, its record first, so that results are never mixed.
 
-    Figures of a user's own suites stay: they cannot be told from other pictures.
+    Figures of a user's own suites stay: they cannot be distinguished from other pictures.
     """
     from equivocal.report.style import KINDS
 
@@ -413,11 +408,11 @@ def remove_earlier(folder: Path) -> None:
             path.unlink(missing_ok=True)
 
 
-def load_constructions_settings(path: Path) -> dict[str, Any]:
-    """Load what a folder records of constructions that were run before."""
+def _load_constructions_settings(path: Path) -> dict[str, Any]:
+    """Load the recorded settings of constructions that were run before, by name."""
     try:
         found = read_toml(path) if path.exists() else {}
     except UnreadableError:
         announce(f"{path} cannot be read; its records of other constructions are lost")
-        return {}
+        found = {}
     return {name: table for name, table in found.items() if name in CONSTRUCTIONS}

@@ -1,10 +1,10 @@
-"""Kinds of uncertainty compared: what `equivocal doubt` does, as one function.
+"""Kinds of uncertainty compared: the function behind `equivocal doubt`.
 
     OUT/networks/, OUT/dropout_RATE/           trained networks, without and with dropout
     OUT/members/KIND/NN.safetensors            the members of network NN, by posterior
-    OUT/tables/, OUT/figures/, OUT/doubt.toml  what was found, and all that shaped it
+    OUT/tables/, OUT/figures/, OUT/doubt.toml  the results, and the settings they depend on
 
-Deep ensembles and masks are not stored, since the networks are all they need.
+Deep ensembles and masks of MC dropout are not stored, since they follow from the networks.
 """
 
 from collections.abc import Sequence
@@ -39,11 +39,11 @@ class UncertaintySettings:
     """Settings that determine the results, except those of training."""
 
     prior_variance: float = 1.0  # the paper's central prior
-    num_particles: int = members.PARTICLES  # also masks of MC dropout
-    cuts: int = 1  # parts of each hidden layer
-    num_steps: int = 40  # rounds of the network flow, at most
+    num_particles: int = members.PARTICLES  # also the number of masks of MC dropout
+    cuts: int = 1  # parts into which each hidden layer is cut
+    num_steps: int = 40  # the most rounds of the network flow
     tolerance: float = 0.5  # of the network flow, over all directions of a part together
-    last_tolerance: float = 0.01  # of the last layer alone, which converges in a few steps
+    last_tolerance: float = 0.01  # of the last layer, which converges in a few steps
     dropout: float = members.RATE
     seed: int = 0
 
@@ -54,12 +54,12 @@ class UncertaintyResult(Result):
 
     `tables` holds "scores" (a row for each kind and network), "roles" (the same by role), "summary"
     (a row for each kind, with intervals) and "role_means" (a row for each kind, with its mean
-    calibration error by role); `summary` is the answer in words, and the verdict on each kind of
-    posterior.
+    calibration error by role); `summary` states the answer in words, and whether each kind of
+    posterior converged.
     """
 
     def draw(self) -> Figures:
-        """Draw all kinds side by side."""
+        """Draw the scores of all kinds side by side."""
         from equivocal.report.uncertainty_figures import draw_kinds
 
         return {"doubt": draw_kinds(self.tables["scores"], self.tables["summary"])}
@@ -76,8 +76,7 @@ def compare_uncertainty(
 ) -> UncertaintyResult:
     """Compare posteriors over one or more layers, deep ensembles and MC dropout.
 
-    Networks and members that the folder holds are used again; what is missing is trained or
-    sampled.
+    Networks and members in the folder are reused; missing ones are trained or sampled.
 
     Parameters
     ----------
@@ -89,11 +88,11 @@ def compare_uncertainty(
         Two small networks, few particles and steps, only to check that it works; do not report
         the results.
     networks : int, optional
-        How many networks to train; ten unless `quick`.
+        The number of networks to train; ten unless `quick`.
     seed : int or numpy.random.Generator, optional
         The same seed gives the same numbers.
     layers : sequence of {"last", "query", "all"}, optional
-        Which posteriors to compare; all three unless given.
+        The posteriors to compare; by default all three.
 
     Returns
     -------
@@ -103,8 +102,8 @@ def compare_uncertainty(
     Raises
     ------
     UserError
-        Where an argument is wrong, the world cannot be enumerated or has no reversals, or the
-        folder holds networks with other settings.
+        If an argument is wrong, the world cannot be enumerated or has no reversals, or the folder
+        holds networks with other settings.
     """
     began, out = perf_counter(), Path(out)
     chosen = layers or members.LAYERS
@@ -138,7 +137,7 @@ def _build_result(
     scores: pd.DataFrame,
     roles: pd.DataFrame,
 ) -> UncertaintyResult:
-    """Build the result of a comparison that began at this time from its two tables of scores."""
+    """Build the result of a comparison from its two tables of scores."""
     summary = comparison.summarise_scores(scores)
     answer = comparison.summarise_in_words(scores, summary, count_seconds(run))
     return UncertaintyResult(
@@ -165,21 +164,21 @@ def _build_result(
 
 
 def count_seconds(run: Run) -> float:
-    """Return how long a network took to train, rounded as in the file of a run that is loaded."""
+    """Return the training time per network, rounded as in the file of a saved run."""
     return round(run.seconds, 3) / len(run.networks)
 
 
 @dataclass(frozen=True, eq=False)
 class MemberStore:
-    """The members of every kind in one folder: loaded, or made and saved."""
+    """The members of every kind of uncertainty in one folder, loaded or made and saved."""
 
     folder: Path
     run: Run
-    dropped: Run  # trained with dropout
+    dropped: Run  # networks trained with dropout
     settings: UncertaintySettings
 
     def load_or_make(self, kind: str, index: int) -> Comprehenders:
-        """Return the members of a network; of all networks for a deep ensemble."""
+        """Return the members of one network; for a deep ensemble those of all networks."""
         networks, settings, seed = self.run.networks, self.settings, self.settings.seed + index
         if kind == "trained":
             return members.make_deep_ensemble(networks[index : index + 1])
@@ -223,7 +222,7 @@ def hash_members(
     settings: UncertaintySettings,
     constants: dict[str, float],
 ) -> str:
-    """Return the key of a posterior's members: of all that decides what they are."""
+    """Return the key of a posterior's members: a hash of everything they depend on."""
     decisive = asdict(settings)
     decisive.pop("dropout")
     decisive.pop("tolerance" if kind == "last" else "last_tolerance")

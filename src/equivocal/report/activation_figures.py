@@ -1,7 +1,7 @@
-"""What networks learned and what they answer: learning curves, bars of activations, entropies.
+"""Figures of training and of activations: learning curves, bars of activations, entropies.
 
-Activations are drawn at the critical word, word by word, and against exact beliefs. Tables in,
-figures out; `figure_tables` and `comparisons` of `equivocal.study` say what columns hold.
+Activations are drawn at the critical word, word by word, and against exact beliefs. The tables and
+their columns are defined in `figure_tables` and `comparisons` of `equivocal.study`.
 """
 
 from typing import Any
@@ -22,7 +22,7 @@ from equivocal.report.style import (
 )
 from equivocal.study.figure_tables import NON_RELEVANT
 
-WIDTH = 0.36  # of a bar, where two stand side by side
+WIDTH = 0.36  # of a bar, if two stand side by side
 THIN = {"lw": 1, "capsize": 2.5}
 EXACT = "exact belief"
 
@@ -91,7 +91,7 @@ def draw_word_grid(table: pd.DataFrame, condition: str, estimate: str) -> Figure
     figure.supylabel("activation", fontsize=9)
     figure.suptitle(f"{condition} sentences: {NAME_OF.get(estimate, estimate)}", fontsize=10)
     note = "bars: mean; black lines: standard deviation over networks, items averaged"
-    columns = max(1, 90 // (table["series"].str.len().max() + 8))  # as many as the width holds
+    columns = max(1, 90 // (table["series"].str.len().max() + 8))  # as many as fit the width
     add_legend(figure, grid[0, 0], columns=columns, note=note)
     return figure
 
@@ -138,7 +138,7 @@ def _draw_belief(axes: Axes, panel: pd.DataFrame) -> None:
         label = EXACT if number == 0 else None
         axes.scatter(x, part["exact"], 160, "black", marker="_", lw=1.5, zorder=3, label=label)
     axes.set_xticks(range(len(part)), part["word"])
-    axes.set_ylim(-0.03, 1.05)  # so that an exact belief of zero is seen
+    axes.set_ylim(-0.03, 1.05)  # so that an exact belief of zero is visible
 
 
 @apply_style()
@@ -184,7 +184,7 @@ def draw_calibration(table: pd.DataFrame, belief_error: float) -> Figure:
     table : DataFrame
         From `equivocal.study.tabulate_fit`.
     belief_error : float
-        Mean absolute error, for the title.
+        The mean absolute error, for the title.
     """
     figure = Figure(figsize=(3.6, 3.4))
     axes = figure.subplots()
@@ -233,7 +233,7 @@ def _draw_bins(axes: Axes, table: pd.DataFrame, colour: str) -> None:
 
 @apply_style()
 def draw_uncertainty(table: pd.DataFrame) -> Figure:
-    """Draw entropies after each word, split into two parts: rows are samplers.
+    """Draw entropies after each word, split into aleatoric and epistemic: rows are samplers.
 
     Parameters
     ----------
@@ -258,7 +258,7 @@ def _draw_entropies(axes: Axes, part: pd.DataFrame) -> None:
     x, aleatoric = part["position"], part["expected"]
     axes.bar(x, aleatoric, 0.6, color=COLOURS[5], label="expected (aleatoric)")
     look: dict[str, Any] = {"color": COLOURS[1], "hatch": "///", "edgecolor": "white"}
-    look |= {"error_kw": {"lw": 1, "capsize": 2.5}, "label": "epistemic (total − expected)"}
+    look |= {"error_kw": THIN, "label": "epistemic (total − expected)"}
     spread = None if part["sd"].isna().all() else part["sd"]
     axes.bar(x, part["total"] - aleatoric, 0.6, bottom=aleatoric, yerr=spread, **look)
     label = "trained network (MLE), total"

@@ -1,7 +1,7 @@
-"""How the effect depends on choices: the prior, the sampler's stopping time, and all others.
+"""Figures of how the effect depends on the prior, the sampler's stopping time and other choices.
 
 Also which facts of the paper are met together, how much variance each choice explains, and samplers
-compared with the exact posterior. Tables in, figures out.
+compared with the exact posterior.
 """
 
 from typing import Any
@@ -26,8 +26,8 @@ from equivocal.study.figure_tables import MEAN
 
 __all__ = ["draw_facts_together", "draw_specification_curve", "draw_variance_shares"]
 
-INTERVAL = ("effect", "low", "high")  # columns of a specification table that are not choices
-FLOOR = 1e-10  # logit axes end here
+INTERVAL = ("effect", "low", "high")  # the columns of a specification table besides choices
+FLOOR = 1e-10  # the end of logit axes
 TICKS = (1e-9, 1e-7, 1e-5, 1e-3, 0.05, 0.5, 0.95, 0.999)
 MARKERS = {"exact": "s", "paper": "D", "converged": "o", "nuts": "x"}
 
@@ -62,7 +62,7 @@ def draw_prior_effects(table: pd.DataFrame) -> Figure:
 
 
 def _draw_prior_line(axes: Axes, part: pd.DataFrame, sampler: str, shift: float) -> None:
-    """Draw one sampler, moved by `shift` decades, so that dots do not hide each other."""
+    """Draw one sampler, shifted by `shift` decades so that dots do not hide each other."""
     colour, style = COLOUR_OF.get(sampler, COLOURS[3]), "-" if sampler == "paper" else "--"
     for network, own in part.groupby("network", sort=False):
         x, label = own["prior"] * 10**shift, NAME_OF.get(sampler, sampler)
@@ -82,8 +82,8 @@ def draw_sampler_path(path: pd.DataFrame) -> Figure:
     Parameters
     ----------
     path : DataFrame
-        From `equivocal.study.figure_tables.tabulate_path`; its attributes hold where the paper
-        stopped and, where known, the levels of trained network and converged posterior.
+        From `equivocal.study.figure_tables.tabulate_path`; its attributes hold the paper's number
+        of steps and, if known, the levels of trained network and converged posterior.
     """
     shown = [name for name in path.columns if name.startswith("indicated_")]
     condition = f"{path.attrs['condition']}: " if "condition" in path.attrs else ""
@@ -99,7 +99,7 @@ def draw_sampler_path(path: pd.DataFrame) -> Figure:
 
 
 def _draw_path(axes: Axes, path: pd.DataFrame, name: str) -> None:
-    moved = path[path["time"] > 0]  # a logarithmic axis has no place for the start
+    moved = path[path["time"] > 0]  # a logarithmic axis cannot show time 0
     label, colour = "along the paper's sampler", COLOUR_OF["paper"]
     draw_networks(axes, moved, "time", name, color=colour, label=label)
     steps = int(path.attrs.get("paper_steps", 0))
@@ -162,7 +162,9 @@ def _draw_curve(axes: Axes, ordered: pd.DataFrame) -> None:
     axes.axhline(0, color="0.3", lw=0.8, zorder=0)
     sizes = ordered["effect"].abs()
     typical = float(sizes.median())
-    if typical > 0 and sizes.max() > 100 * typical:  # or most effects would lie on the zero line
+    if (
+        typical > 0 and sizes.max() > 100 * typical
+    ):  # on a linear axis most effects would lie on zero
         axes.set_yscale("symlog", linthresh=typical / 10)
     axes.set_ylabel("effect: activation,\nBayesian − trained (MLE)")
     axes.tick_params(axis="x", length=0)
@@ -170,7 +172,7 @@ def _draw_curve(axes: Axes, ordered: pd.DataFrame) -> None:
 
 
 def _rank_value(value: object) -> tuple[bool, float, str]:
-    """Sort numbers by size, then words by letter."""
+    """Return a sorting key: numbers by size, then words in alphabetical order."""
     size = float(value) if isinstance(value, int | float | np.number) else None
     return size is None, size or 0.0, str(value)
 
@@ -183,8 +185,8 @@ def _format(value: object) -> str:
 def draw_facts_together(table: pd.DataFrame) -> Figure:
     """Draw for each pair of facts the share of specifications that meet both.
 
-    The diagonal is the share that meets a fact at all. Crosses: each is met somewhere, but they
-    are never met together.
+    The diagonal is the share that meets a fact at all. A cross marks facts that are each met by
+    some specification, but by none together.
 
     Parameters
     ----------
@@ -235,12 +237,12 @@ def draw_variance_shares(table: pd.DataFrame) -> Figure:
 
 @apply_style()
 def draw_exact_comparison(exact: xr.Dataset) -> Figure:
-    """Draw means and widths of 90 % intervals against exact ones; below, those of one network.
+    """Draw means and widths of 90 % intervals against exact ones; below, intervals of one network.
 
     Parameters
     ----------
     exact : xarray.Dataset
-        The file `exact.nc` of a study, with NUTS or without: `NAME_mean`, `NAME_low` and
+        The file `exact.nc` of a study, with or without NUTS: `NAME_mean`, `NAME_low` and
         `NAME_high` for each sampler, by network and question.
     """
     labels = [str(label) for label in exact["question"].values]
@@ -289,7 +291,7 @@ def _draw_intervals(axes: Axes, exact: xr.Dataset, name: str, shift: float) -> N
 
 
 def _clip(values: xr.DataArray) -> np.ndarray:
-    """Keep values away from 0 and 1, which a logit axis cannot show."""
+    """Clip values away from 0 and 1, which a logit axis cannot show."""
     return np.asarray(np.clip(values.values, FLOOR, 1 - FLOOR))
 
 

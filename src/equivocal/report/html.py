@@ -1,8 +1,8 @@
 """The report of a study: one self-contained HTML page, which fetches nothing and needs no script.
 
-The texts below figures and above tables are in `templates/captions.toml`. Cells of tables have few
-digits, small p-values as bounds and a dash for nothing; the words and signs of verdicts are listed
-in `VERDICTS`.
+The texts below figures and above tables are in `templates/captions.toml`. Cells of tables show few
+digits, bounds for small p-values and a dash for missing values; `VERDICTS` has the style and sign
+of each verdict.
 """
 
 import math
@@ -27,10 +27,10 @@ TYPES = {".svg": "image/svg+xml", ".png": "image/png"}
 TEXTS = read_toml(str(resources.files("equivocal.report") / "templates" / "captions.toml"))
 CAPTIONS: dict[str, str] = TEXTS["figures"]
 TABLE_CAPTIONS: dict[str, str] = TEXTS["tables"]
-UNSHOWN = ["id", "story", "in_short", "why"]  # columns of claims.csv that are shown elsewhere
-LARGEST_SVG = 1_500_000  # bytes; above that a drawing of many points is smaller as PNG
+UNSHOWN = ["id", "story", "in_short", "why"]  # columns of claims.csv that the table leaves out
+LARGEST_SVG = 1_500_000  # bytes; a drawing with more has many points and is smaller as PNG
 SMALLEST_P = 1e-4
-VERDICTS = {  # kind and sign, so that colour is never alone
+VERDICTS = {  # style and sign: colour alone would not be accessible
     "replicated": ("good", "✓"),
     "direction only": ("partly", "◐"),
     "not replicated": ("bad", "✗"),
@@ -41,26 +41,26 @@ VERDICTS = {  # kind and sign, so that colour is never alone
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Section:
-    """A part of the results: sentences, then pictures, then a table, whose verdicts are coloured.
+    """A section of the results: sentences, then figures, then a table with coloured verdicts.
 
-    In a table of claims the column `why` goes below each row. A section that `opens` the report
-    stands above its summary.
+    In a table of claims the column `why` is shown below each row. A section that `opens` the report
+    precedes its summary.
     """
 
     title: str
     sentences: list[str] = field(default_factory=list)
-    figures: list[str] = field(default_factory=list)  # names
+    figures: list[str] = field(default_factory=list)  # by name
     table: pd.DataFrame = field(default_factory=pd.DataFrame)
     opens: bool = False
 
     @property
     def rows(self) -> "TableRows":
-        """The table for the page."""
+        """The table, formatted for the page."""
         return format_table(self.table.drop(columns=UNSHOWN, errors="ignore"))
 
     @property
     def reasons(self) -> list[str]:
-        """The reason of each verdict, which gets the width of the page, below its claim."""
+        """The reason for each verdict, shown below its claim over the width of the page."""
         return [str(why) for why in self.table.get("why", [])]
 
 
@@ -74,16 +74,17 @@ def render_report(
     folder : Path
         The folder of the study.
     content : mapping
-        All that the report says: `title`, `quick`, `summary` (sentences by heading), `sections`
-        (see `Section`), `impossible` (a table of printed numbers that cannot be), `tables` by name,
-        the names of the other `figures`, `methods`, `settings` (TOML), `versions` by name, `notes`.
+        The content of the report: `title`, `quick`, `summary` (sentences by heading), `sections`
+        (see `Section`), `impossible` (a table of printed numbers that no data can give), `tables`
+        by name, the names of the other `figures`, `methods`, `settings` (TOML), `versions` by name,
+        `notes`.
     largest_svg : int
-        A drawing of more bytes is embedded as PNG.
+        Larger drawings, in bytes, are embedded as PNG.
 
     Raises
     ------
     UserError
-        Where a figure has not been drawn.
+        If a figure has not been drawn.
     """
     environment = Environment(
         loader=PackageLoader("equivocal.report", "templates"),
@@ -116,7 +117,7 @@ def render_report(
 
 
 def _embed_figure(folder: Path, name: str, largest_svg: int) -> dict[str, Any]:
-    """Return a figure as the page needs it: inside, with a title and the rest of its caption."""
+    """Return a figure as a data URL, with an anchor, a title and the rest of its caption."""
     found = [path for kind in TYPES if (path := folder / f"{name}{kind}").is_file()]
     if not found:
         raise UserError(f"there is no figure {name!r} in {folder}; draw it before the report.")
@@ -137,7 +138,7 @@ def _embed_figure(folder: Path, name: str, largest_svg: int) -> dict[str, Any]:
 
 
 def _mark_code(text: str) -> Markup:
-    """Escape a text; what stands between backticks becomes code.
+    """Escape a text for HTML, and mark up passages between backticks as code.
 
     >>> str(_mark_code("run `a < b`"))
     'run <code>a &lt; b</code>'
@@ -159,21 +160,21 @@ def _make_anchor(name: str) -> str:
 
 
 class Cell(NamedTuple):
-    """Text and the classes that style it."""
+    """The text of a cell and the CSS classes that style it."""
 
     text: str
     kind: str  # "number", "text", "long" or "verdict …"
 
 
 class TableRows(NamedTuple):
-    """A table ready for the page."""
+    """A table formatted for the page."""
 
     header: list[Cell]
     rows: list[list[Cell]]
 
 
 def format_p_value(value: float) -> str:
-    """Format a p-value with four decimals, or as a bound.
+    """Format a p-value with four decimals; a smaller one as a bound.
 
     >>> format_p_value(0.00113), format_p_value(3e-9)
     ('0.0011', '< 0.0001')
@@ -184,7 +185,7 @@ def format_p_value(value: float) -> str:
 
 
 def style_verdict(verdict: str) -> tuple[str, str]:
-    """Return the style and sign of a verdict; an unknown one gets a neutral style."""
+    """Return the style and sign of a verdict; neutral ones for an unknown verdict."""
     return VERDICTS.get(verdict.strip().lower(), ("open", "•"))
 
 
@@ -212,7 +213,7 @@ def _format_in_column(value: float, column: str) -> str:
 
 
 def format_table(table: pd.DataFrame) -> TableRows:
-    """Format a header and rows; an index with a name is shown as the first columns."""
+    """Format the header and rows of a table; an index with a name becomes the first columns."""
     if any(name is not None for name in table.index.names):
         table = table.reset_index()
     names = [str(name) for name in table.columns]
@@ -229,6 +230,6 @@ def format_table(table: pd.DataFrame) -> TableRows:
 
 
 def _is_p_value(column: str) -> bool:
-    """Return whether a column's name says p: "p", "p_item", "printed p", "p (Holm)"."""
+    """Return whether a column's name is one of p-values: "p", "p_item", "printed p", "p (Holm)"."""
     words = column.lower().replace("_", " ").replace("-", " ").split()
     return "p" in words or "pvalue" in words

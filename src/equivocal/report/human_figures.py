@@ -1,7 +1,6 @@
 """Figures about human data: measures compared, statistical power, comprehenders beside people.
 
-Tables in, figures out; `equivocal.experiments.people` and `equivocal.experiments.human_data` say
-what the tables hold.
+The tables are defined in `equivocal.experiments.people` and `equivocal.experiments.human_data`.
 """
 
 from typing import Any
@@ -31,7 +30,7 @@ LOOKS = {  # colour and marker
 KINDS = {"plausible": COLOURS[2], "unlikely": COLOURS[1], "impossible": COLOURS[0]}
 LEARNERS = {"events": COLOURS[2], "noise": COLOURS[1], "both": COLOURS[0]}
 SHARES = ("not literal", "reversed")
-COLUMNS = 4  # of panels
+COLUMNS = 4  # the most panels in a row
 LIMIT = 3.84  # deviance at the ends of a 95 % interval
 
 
@@ -61,7 +60,7 @@ def draw_comparison(table: pd.DataFrame) -> Figure:
     left.set_xlabel(f"coefficient, {unit} per sd of measure")
     right.set_xlabel("AIC without − AIC with")
     right.tick_params(axis="y", length=0)
-    if table["delta_aic"].abs().max() > 100:  # or the small ones would lie on the zero line
+    if table["delta_aic"].abs().max() > 100:  # or small ones would be drawn at zero
         right.set_xscale("symlog", linthresh=10)
     if not table["converged"].all():
         left.plot([], [], "o", mfc="white", mec="0.3", label="did not converge")
@@ -79,9 +78,9 @@ def draw_power(table: pd.DataFrame) -> Figure:
     widest = float(table["participants"].max())
     for number, items in enumerate(counts):
         part = table[table["items"] == items].sort_values("participants")
-        # moved apart a little, so that bars do not hide each other
+        # shifted a little, so that bars do not hide each other
         x = part["participants"] + (number - (len(counts) - 1) / 2) * widest / 150
-        bars = np.clip([part["power"] - part["low"], part["high"] - part["power"]], 0, None)
+        bars = _find_bars(part["power"], part["low"], part["high"])
         colour, marker = COLOURS[number % len(COLOURS)], MARKERS[number % len(MARKERS)]
         axes.errorbar(
             x, part["power"], bars, fmt=f"-{marker}", ms=4, color=colour, label=str(items)
@@ -98,7 +97,7 @@ def draw_power(table: pd.DataFrame) -> Figure:
 def draw_people(
     people: pd.DataFrame, readings: pd.DataFrame, areas: pd.DataFrame, listed: pd.DataFrame
 ) -> Figure:
-    """Draw shares, constructions, w against b, areas and the effect of a list, beside people.
+    """Draw shares, constructions, w against b, areas and the effect of a list, with human numbers.
 
     Parameters
     ----------
@@ -120,7 +119,7 @@ def draw_people(
 
 
 def _draw_numbers(axes: Axes, own: pd.DataFrame, label: str, limits: tuple[Any, Any]) -> None:
-    """Draw human numbers as stars, a row for each, and comprehenders as points."""
+    """Draw each human number as a star in a row of its own, with comprehenders as points."""
     keys = ["measure", "construction", "plausibility"]
     own = own.assign(place=own.groupby(keys, sort=False, dropna=False).ngroup())
     rows = own.drop_duplicates("place")
@@ -142,7 +141,7 @@ def _draw_numbers(axes: Axes, own: pd.DataFrame, label: str, limits: tuple[Any, 
 
 
 def _draw_single_answers(axes: Axes, people: pd.DataFrame, areas: pd.DataFrame) -> None:
-    """Draw areas of single answers, literal or not, as open points."""
+    """Draw the areas that single answers, literal or not, give as open points."""
     axes.set_title("plausible against reversed\n(open: by one answer each)", fontsize=9)
     rows = people[people["measure"] == "area"].drop_duplicates(["construction", "plausibility"])
     for place, row in enumerate(rows.to_dict("records")):
@@ -154,7 +153,7 @@ def _draw_single_answers(axes: Axes, people: pd.DataFrame, areas: pd.DataFrame) 
 
 
 def _shift(number: int) -> float:
-    """Return where the points of a comprehender stand beside the others, from −½ to ½."""
+    """Return the offset of a comprehender's points within a row, from −½ to ½."""
     return number / (len(LOOKS) - 1) - 0.5
 
 
@@ -164,13 +163,13 @@ def _choose_look(comprehender: object, **more: Any) -> dict[str, Any]:
 
 
 def _find_bars(value: pd.Series, low: pd.Series, high: pd.Series) -> np.ndarray:
-    """Return how far an interval reaches below and above, (2, rows); 0 where there is none."""
+    """Return the lengths of intervals below and above their values, (2, rows); 0 if missing."""
     reach = np.maximum(np.array([value - low, high - value], float), 0)
     return np.asarray(np.nan_to_num(reach))
 
 
 def _draw_constructions(axes: Axes, people: pd.DataFrame, readings: pd.DataFrame) -> None:
-    """Draw how often unlikely sentences are read the other way round, by construction."""
+    """Draw how often unlikely sentences are read with roles reversed, by construction."""
     own = readings[(readings["plausibility"] == "unlikely") & (readings["measure"] == "reversed")]
     own = own[own["construction"] != "any"]
     names = list(dict.fromkeys(own["construction"]))
@@ -188,7 +187,7 @@ def _draw_constructions(axes: Axes, people: pd.DataFrame, readings: pd.DataFrame
 
 
 def _draw_differences(axes: Axes, people: pd.DataFrame) -> None:
-    """Draw w against b; a single comprehender lies on the diagonal, as if beside its copy."""
+    """Draw w against b; a single comprehender lies on the diagonal, as if compared with a copy."""
     found = people[people["measure"].isin(["w", "b"])]
     wide = found.pivot(index="comprehender", columns="measure", values="found")
     for name, row in wide.iterrows():
@@ -206,7 +205,7 @@ def _draw_differences(axes: Axes, people: pd.DataFrame) -> None:
 
 
 def _draw_list(axes: Axes, listed: pd.DataFrame) -> None:
-    """Draw how the ideal comprehender reads after lists with more unlikely sentences."""
+    """Draw how the ideal comprehender reads after lists with more and more unlikely sentences."""
     axes.set_title("ideal, after a list (people: falls)", fontsize=9)
     if listed.empty:
         axes.text(0.5, 0.5, "the world has no parameters", ha="center", fontsize=8)
@@ -220,7 +219,7 @@ def _draw_list(axes: Axes, listed: pd.DataFrame) -> None:
 
 
 def _draw_legend(axes: Axes, readings: pd.DataFrame) -> None:
-    """Fill a panel with the legend."""
+    """Draw the legend in a panel of its own."""
     axes.set_axis_off()
     axes.plot([], [], label="people", **PEOPLE)
     for name in dict.fromkeys(readings["comprehender"]):
@@ -254,7 +253,7 @@ def draw_against_ideal(items: pd.DataFrame, summary: pd.DataFrame) -> Figure:
         own = items[items["comprehender"] == name]
         for kind, colour in KINDS.items():
             part = own[own["plausibility"] == kind]
-            x = part["exact"] + rng.uniform(-0.012, 0.012, len(part))  # many are equal
+            x = part["exact"] + rng.uniform(-0.012, 0.012, len(part))  # many points coincide
             axes.scatter(x, part["literal"], 9, color=colour, alpha=0.5, lw=0, label=kind)
         axes.plot([0, 1], [0, 1], color="0.6", lw=0.8, zorder=0)
         axes.set_title(f"{name}\n{_describe_nearness(summary, name)}", fontsize=8)
@@ -281,7 +280,7 @@ def draw_fit(fit: pd.DataFrame, profiles: pd.DataFrame, people: pd.DataFrame) ->
     Parameters
     ----------
     fit, profiles, people : DataFrame
-        The tables of the same names; profiles with `excess`, the deviance above the least.
+        The tables of the same names; `profiles` also has `excess`, the deviance above the least.
     """
     names = list(dict.fromkeys(profiles["parameter"]))
     figure = Figure(figsize=(2.2 * len(names) + 3.4, 3.2))
@@ -293,8 +292,8 @@ def draw_fit(fit: pd.DataFrame, profiles: pd.DataFrame, people: pd.DataFrame) ->
         row = fit[fit["parameter"] == name].iloc[0]
         axes.axvline(row["estimate"], color=COLOURS[1], lw=1)
         axes.set(xscale="log", ylim=(-0.3, 8), xlabel=name)
-        said = {"yes": "identified", "no": "not identified"}
-        title = said.get(row["identified"], f"bounded {row['identified']}")
+        words = {"yes": "identified", "no": "not identified"}
+        title = words.get(row["identified"], f"bounded {row['identified']}")
         axes.set_title(title, fontsize=9)
     grid[0].set_ylabel("deviance above the least")
     _draw_predictions(grid[-1], people)
@@ -302,7 +301,7 @@ def draw_fit(fit: pd.DataFrame, profiles: pd.DataFrame, people: pd.DataFrame) ->
 
 
 def _draw_predictions(axes: Axes, people: pd.DataFrame) -> None:
-    """Draw what the fitted ideal comprehender says to every human number that has one."""
+    """Draw every human number that the fitted ideal comprehender predicts, with its prediction."""
     own = people[(people["comprehender"] == "ideal") & people["value"].notna()]
     own = own[own["found"].notna()].reset_index(drop=True)
     y = np.arange(len(own))

@@ -1,7 +1,7 @@
-"""The figures of a study and its report: what is drawn from which file of the study's folder.
+"""The figures of a study and its report, drawn from the files in the study's folder.
 
-A new figure is a line of `list_figures` and a caption in `templates/captions.toml`, where the texts
-of the report are; those of its summary are in `study/record/summary.toml`.
+To add a figure, add a line to `list_figures` and a caption to `templates/captions.toml`, which has
+the texts of the report; those of its summary are in `study/record/summary.toml`.
 """
 
 from collections.abc import Callable
@@ -35,13 +35,13 @@ from equivocal.study.tables import PRINTED_STUDIES
 __all__ = ["list_figures", "list_sections", "write_report"]
 
 DIAGRAMS = ("network", "posterior")  # shipped; made by scripts/make_diagrams.py
-DOUBT = ("example", "frontier")  # figures of FOLDER/frontier, where the study has one
-# what the report depends on
+DOUBT = ("example", "frontier")  # figures of FOLDER/frontier, if the study has one
+# the files that the report depends on
 FILES = ("*.nc", "*.csv", "settings.toml", "tables/*.csv", "frontier/tables/*.csv")
 
 
 def list_figures(study: Study) -> dict[str, Callable[[], Figure]]:
-    """List what draws each figure of the results, by name and in the order of the report."""
+    """Return a function that draws each figure, by name and in the order of the report."""
     dataset, run, scores = study.read("activations.nc"), study.run, study.mean_scores
     path = add_reference_levels(study.read("path.nc"), dataset)
     conditions, estimates = list_conditions(dataset), ["mle", *map(str, dataset["sampler"].values)]
@@ -86,12 +86,12 @@ def list_figures(study: Study) -> dict[str, Callable[[], Figure]]:
 
 
 def write_report(study: Study) -> bool:
-    """Draw figures and report unless they are there, and return whether they were drawn now."""
+    """Draw the figures and write the report unless up to date; return whether that was done."""
     return study.store.make("report", study.hash_results(*FILES), partial(_write, study))
 
 
 def _write(study: Study) -> list[Path]:
-    """Draw the figures, write one page with everything, and return the paths of all."""
+    """Draw the figures, write the report, and return the paths of all files."""
     folder, settings, figures = study.folder, study.settings, list_figures(study)
 
     def save(name: str) -> None:
@@ -127,7 +127,7 @@ def _write(study: Study) -> list[Path]:
 def list_sections(
     study: Study, claims: pd.DataFrame, means: pd.DataFrame, shown: list[str]
 ) -> list[Section]:
-    """List the sections of the results: the truth first, then claims that share a story."""
+    """Return the sections of the results: first the known truth, then the claims of each story."""
     sections, place = [], study.folder / "frontier" / "tables"
     if "doubt_example" in shown:
         read = (read_table(place / f"{name}.csv") for name in ("frontier", "example"))
@@ -152,7 +152,7 @@ def list_sections(
 
 
 def _arrange_means(means: pd.DataFrame) -> pd.DataFrame:
-    """Arrange means with intervals for readers: a row for each measure, a column for each kind."""
+    """Return means with intervals as text: a row for each measure, a column for each estimate."""
     columns = ("mean", "ci_low", "ci_high")
     cells = [
         "{} [{}, {}]".format(*(format_number(getattr(row, name)) for name in columns))
@@ -166,7 +166,7 @@ def _arrange_means(means: pd.DataFrame) -> pd.DataFrame:
 
 
 def _copy_figures(folder: Path) -> list[str]:
-    """Copy the diagrams, and the figures of FOLDER/frontier, if any; return their new names."""
+    """Copy the diagrams and, if any, the figures of FOLDER/frontier; return their new names."""
     shipped, own = resources.files("equivocal.report") / "diagrams", folder / "frontier" / "figures"
     sources = {name: shipped / name for name in DIAGRAMS}
     sources |= {f"doubt_{name}": own / name for name in DOUBT if (own / f"{name}.svg").exists()}
@@ -177,7 +177,7 @@ def _copy_figures(folder: Path) -> list[str]:
 
 
 def _write_notes(study: Study) -> list[str]:
-    """Write what a reader should know before quoting a number."""
+    """Return the caveats that a reader should know before quoting a number."""
     notes = list(TEXTS["notes"]["study"])
     if study.settings.name in PRINTED_STUDIES:
         notes += [*TEXTS["notes"]["paper"], *load_full_runs().notes]
@@ -189,7 +189,7 @@ def _write_notes(study: Study) -> list[str]:
 
 
 def _write_methods(study: Study) -> str:
-    """Write a methods paragraph to paste into an article, filled in from the settings."""
+    """Return a methods paragraph for an article, filled in from the settings."""
     inference, stimuli = study.settings.inference, study.stimuli
     samplers = {name: _describe_sampler(one) for name, one in inference.samplers.items()}
     return str(TEXTS["methods"]).format(

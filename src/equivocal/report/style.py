@@ -1,6 +1,6 @@
-"""The look of every figure: colours that colour-blind readers can tell apart, sizes for print.
+"""The style of all figures: colours that colour-blind readers can distinguish, sizes for print.
 
-Names and colours of estimates are here too, so that they are the same in all figures.
+It also has the names and colours of estimates, which are the same in all figures.
 """
 
 from collections.abc import Iterator
@@ -23,7 +23,7 @@ __all__ = ["COLOURS", "KINDS", "add_legend", "apply_style", "save_figure"]
 
 KINDS = ("svg", "png")
 
-# Okabe & Ito (2008), in the order in which series take them
+# Okabe & Ito (2008), in the order in which series use them
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 
 NAME_OF = {
@@ -38,7 +38,7 @@ COLOUR_OF = {name: COLOURS[i] for name, i in zip(NAME_OF, (0, 1, 2, 6, 3), stric
 
 @contextmanager
 def apply_style() -> Iterator[None]:
-    """Apply the settings of our figures in a block or a decorated function, and nowhere else."""
+    """Apply the style inside a `with` block or a decorated function only."""
     look = resources.files("equivocal.report") / "equivocal.mplstyle"
     with rc_context({"axes.prop_cycle": cycler(color=COLOURS)}, fname=str(look)):
         yield
@@ -52,15 +52,15 @@ def draw_networks(
     Parameters
     ----------
     axes : Axes
-        Where to draw.
+        The axes to draw on.
     table : DataFrame
         With a column `network`, as `equivocal.study.figure_tables.append_means` returns it.
     x, y : str
         The columns that are drawn.
     label : str, optional
-        For the legend.
+        The label in the legend.
     **look
-        As `Axes.plot` takes it; a marker is drawn for the mean alone.
+        Keyword arguments of `Axes.plot`; a marker is drawn for the mean only.
     """
     thin, thick = {"lw": 0.7, "alpha": 0.35, "marker": ""}, {"lw": 2, "label": label}
     for network, part in table.groupby("network", sort=False):
@@ -79,11 +79,9 @@ def add_legend(
     figure.legend(handles, labels, loc="outside lower center", ncols=columns, title=note, **look)
 
 
-def save_figure(figure: Figure, folder: Path, name: str) -> list[Path]:
-    """Write FOLDER/NAME.svg and .png, and return their paths."""
-    paths = [folder / f"{name}.{kind}" for kind in KINDS]
-    for path, kind in zip(paths, KINDS, strict=True):
-        with write_atomically(path) as temporary, apply_style():
-            meta = {"Date": None} if kind == "svg" else {}
+def save_figure(figure: Figure, folder: Path, name: str) -> None:
+    """Write FOLDER/NAME.svg and FOLDER/NAME.png."""
+    for kind in KINDS:
+        with write_atomically(folder / f"{name}.{kind}") as temporary, apply_style():
+            meta = {"Date": None} if kind == "svg" else {}  # the same figure, the same bytes
             figure.savefig(temporary, format=kind, metadata=meta)
-    return paths

@@ -1,7 +1,7 @@
 """Figures of suites: paradigms, which of their findings held, two signals, and constructions.
 
 Each function takes tables of `findings`, `noisy_channel` or `construction_tables` of
-`equivocal.suites`, or rows of `Reader`s, and returns a figure. Exploratory measures are marked.
+`equivocal.suites` and returns a figure. Exploratory measures are marked.
 """
 
 from collections.abc import Sequence
@@ -28,7 +28,7 @@ __all__ = [
 ]
 
 OURS, PUBLISHED = COLOURS[0], COLOURS[1]
-LOOK = {  # mark and colour, so that colour is never alone
+LOOK = {  # marker and colour: colour alone would not be accessible
     "held": ("o", COLOURS[2]),
     "direction only": ("D", COLOURS[4]),
     "missed": ("X", COLOURS[1]),
@@ -37,7 +37,7 @@ LOOK = {  # mark and colour, so that colour is never alone
 }
 STYLES = {"ideal": "-", "networks": "--"}
 LABELS = {"N400": "N400-like: surprise (nats)", "P600": "P600-like: divergence (nats)"}
-READINGS = {  # colour and hatch, so that colour is never alone; from the left
+READINGS = {  # colour and hatch, from left to right: colour alone would not be accessible
     "rival": (COLOURS[1], "////"),
     "neither": ("0.85", ""),
     "answer": (COLOURS[5], ""),
@@ -49,21 +49,21 @@ KINDS = {
     "posterior": ("s", COLOURS[3], 0.2, "simulated comprehenders"),
 }
 MARKS = ("o", "s", "^", "D")
-OPEN = (0.001, 0.999)  # exact beliefs in between are worth a panel of their own
+OPEN = (0.001, 0.999)  # sentences with exact beliefs in between are ambiguous: a panel of their own
 
 
 @apply_style()
 def draw_suite(means: pd.DataFrame, conditions: Sequence[str], title: str) -> Figure:
     """Draw condition means of one suite: thin lines are networks, the thick one their mean.
 
-    There is a panel for each measure and, where there are any, one for the networks of 2018.
+    There is a panel for each measure and, if there are any, one for the networks of 2018.
 
     Parameters
     ----------
     means : DataFrame
         The suite's rows of `tabulate_networks`, with their means over networks.
     conditions : sequence of str
-        From left to right.
+        The conditions from left to right.
     title : str
         The title of the suite.
     """
@@ -94,7 +94,7 @@ def _draw_means(axes: Axes, table: pd.DataFrame, conditions: Sequence[str], colo
     ticks, names = range(len(conditions)), list(conditions)
     axes.set_xticks(ticks, names, rotation=25, ha="right", rotation_mode="anchor")
     axes.set_xlim(-0.35, len(names) - 0.65)
-    if table["mean"].min() >= 0:  # the size of an effect needs the zero
+    if table["mean"].min() >= 0:  # the size of an effect is judged against zero
         axes.set_ylim(bottom=0)
     axes.yaxis.set_major_locator(MaxNLocator(5))
 
@@ -103,7 +103,7 @@ def _draw_means(axes: Axes, table: pd.DataFrame, conditions: Sequence[str], colo
 def draw_overview(findings: pd.DataFrame, titles: dict[str, str]) -> Figure:
     """Draw the ratios of all findings beside those of 2018, and the verdict of every measure.
 
-    The ratios are those of the measure that was published, or else of the first that has any.
+    The ratios are those of the published measure, or else of the first measure that has any.
 
     Parameters
     ----------
@@ -117,7 +117,9 @@ def draw_overview(findings: pd.DataFrame, titles: dict[str, str]) -> Figure:
     shown = _select_ratios(findings, measures)
     figure = Figure(figsize=(7.0 + 0.9 * len(measures), 1.5 + 0.27 * len(rows)))
     left, right = figure.subplots(1, 2, sharey=True, width_ratios=(4, len(measures) - 0.4))
-    _draw_ratios(left, shown)
+    _draw_ratio(left, shown, "ratio", OURS, "o", -0.14, "these networks")
+    _draw_ratio(left, shown, "published_ratio", PUBLISHED, "s", 0.14, "2018")
+    _scale_ratios(left, _mark_exploratory(str(shown["measure"].iloc[0]), " "))
     _draw_verdicts(right, findings, measures)
     _label_findings(left, rows, titles)
     add_legend(figure, left, right, columns=4)
@@ -154,7 +156,7 @@ def draw_comparison(findings: pd.DataFrame, titles: dict[str, str]) -> Figure:
 
 
 def _place_findings(findings: pd.DataFrame) -> tuple[list[tuple[str, str]], pd.DataFrame]:
-    """List suite and contrast of each line, and say on which line (`height`) findings are."""
+    """Return suite and contrast of each line, and the findings with their line as `height`."""
     by_line = findings.groupby(["suite", "contrast"], sort=False)
     rows: list[tuple[str, str]] = by_line.size().index.to_list()
     return rows, findings.assign(height=by_line.ngroup())
@@ -176,12 +178,6 @@ def _select_ratios(findings: pd.DataFrame, measures: Sequence[str]) -> pd.DataFr
     chosen = [*published, *rated, measures[0]][0]
     shown: pd.DataFrame = findings[findings["measure"] == chosen]
     return shown
-
-
-def _draw_ratios(axes: Axes, table: pd.DataFrame) -> None:
-    _draw_ratio(axes, table, "ratio", OURS, "o", -0.14, "these networks")
-    _draw_ratio(axes, table, "published_ratio", PUBLISHED, "s", 0.14, "2018")
-    _scale_ratios(axes, _mark_exploratory(str(table["measure"].iloc[0]), " "))
 
 
 def _draw_ratio(
@@ -248,24 +244,23 @@ def draw_signals(words: pd.DataFrame) -> Figure:
                 axes.set_title(f"{suite.replace('_', ' ')} (exploratory)", fontsize=9)
             else:
                 axes.set_xlabel("word")
-    every = [grid[0, column] for column in range(len(suites))]
-    add_legend(figure, *every, columns=3)
+    add_legend(figure, *grid[0], columns=3)
     return figure
 
 
 @apply_style()
 def draw_readings(shares: pd.DataFrame, items: pd.DataFrame, construction: Construction) -> Figure:
-    """Draw shares of readings and, where both readings happen, beliefs beside exact ones.
+    """Draw shares of readings and, if both readings occur, beliefs against exact ones.
 
-    For each condition the upper bar is of the trained networks, the lower one of particles; lines
-    are 95 % intervals of the share of the rival reading, over networks.
+    In each condition the upper bar shows the trained networks, the lower one particles; lines are
+    95 % intervals over networks of the share of the rival reading.
 
     Parameters
     ----------
     shares, items : DataFrame
         As returned by `tabulate_shares` and `tabulate_items`.
     construction : Construction
-        What was read.
+        The construction whose sentences were read.
     """
     open_ones = items[items["exact"].between(*OPEN)]
     width = 10.5 if len(open_ones) else 7
@@ -284,8 +279,8 @@ def draw_readings(shares: pd.DataFrame, items: pd.DataFrame, construction: Const
 def _draw_bars(axes: Axes, shares: pd.DataFrame, construction: Construction) -> None:
     conditions = list(construction.conditions)
     called = construction.readings | {"neither": NEITHER}
-    if shares.loc[shares["reading"] == "neither", "share"].max() < 0.001:  # nobody would see it
-        called["neither"] = "_"  # matplotlib's sign for what is in no legend
+    if shares.loc[shares["reading"] == "neither", "share"].max() < 0.001:  # invisible in the bar
+        called["neither"] = "_"  # labels with an underscore are left out of legends
     at = np.arange(len(conditions))
     lines = []
     for kind, (_, _, shift, _) in KINDS.items():
@@ -303,7 +298,9 @@ def _draw_bars(axes: Axes, shares: pd.DataFrame, construction: Construction) -> 
     axes.hlines(y, low, high, color="black", lw=1.2, label=INTERVAL)
     for condition, share in construction.people.items():
         k, label = conditions.index(condition), _name_people(construction, share)
-        axes.vlines(share, k - 0.46, k + 0.46, color="white", lw=5)  # hatches would hide the line
+        axes.vlines(
+            share, k - 0.46, k + 0.46, color="white", lw=5
+        )  # keeps hatches away from the line
         axes.vlines(share, k - 0.46, k + 0.46, color="black", ls="--", lw=2, label=label)
     examples = (construction.conditions[condition].partition(":")[0] for condition in conditions)
     axes.set_yticks(at, [f"{c}\n“{said}”" for c, said in zip(conditions, examples, strict=True)])
@@ -338,9 +335,9 @@ def draw_curves(shares: pd.DataFrame, construction: Construction) -> Figure:
     Parameters
     ----------
     shares : DataFrame
-        Shares of particles alone, `curves` of `tabulate_all`.
+        Shares of particles: `curves` of `tabulate_all`.
     construction : Construction
-        What was read.
+        The construction whose sentences were read.
     """
     rival = shares[shares["reading"] == "rival"]
     all_heard = rival[rival["heard"] == rival["heard"].max()]
@@ -368,7 +365,7 @@ def draw_curves(shares: pd.DataFrame, construction: Construction) -> Figure:
 
 
 def _draw_lines(axes: Axes, table: pd.DataFrame, column: str) -> None:
-    """Draw a line for each condition, shifted a little, so that none hides another."""
+    """Draw a line for each condition, shifted a little so that none hides another."""
     for number, (condition, part) in enumerate(table.groupby("condition", sort=False)):
         own = part.sort_values(column)
         share = own["share"].to_numpy()

@@ -1,7 +1,7 @@
-"""Figures of kinds of uncertainty: scores side by side, the frontier, errors along what is learned.
+"""Figures of kinds of uncertainty: scores, the frontier, errors against properties of the corpus.
 
-Tables in, figures out; `comparison`, `frontier` and `usefulness` of `equivocal.uncertainty` say
-what the columns hold.
+The tables and their columns are defined in `comparison`, `frontier` and `usefulness` of
+`equivocal.uncertainty`.
 """
 
 from typing import Any
@@ -16,7 +16,7 @@ from equivocal.report.style import COLOURS, add_legend, apply_style
 
 __all__ = ["draw_example", "draw_frontier", "draw_kinds", "draw_learning", "draw_words"]
 
-# colour, marker, and which way the labels go from their points, for each kind
+# colour, marker and the offset of labels from their points, for each kind
 LOOKS = {
     "trained": (COLOURS[6], "*", (9, 3)),
     "paper's sampler": (COLOURS[1], "D", (4, 6)),
@@ -34,15 +34,15 @@ LABELS = {
     "truth": "probability that the reversal is meant as it is said",
     "heard": "how often the reversal occurs in training",
 }
-SHOWN = {  # which setting of a kind is followed word by word
+SHOWN = {  # the index of the setting of each kind that is drawn word by word
     "trained": 0,
     "paper's sampler": -1,
     "posterior": 0,
     "deep ensemble": -1,
     "ensemble of posteriors": 0,
 }
-CENTRAL = 1.0  # prior variance of solid lines; other ones are dashed, and drawn for posteriors only
-LEAST = 0.001  # a smaller exact probability is not written out
+CENTRAL = 1.0  # prior variance of solid lines; others are dashed, and drawn for posteriors only
+LEAST = 0.001  # smaller exact probabilities are given as a bound
 PANELS = {
     "nll_excess": "nats above the truth",
     "calibration_error": "calibration error",
@@ -90,7 +90,7 @@ def draw_frontier(summary: pd.DataFrame) -> Figure:
 def _draw_curve(
     axes: Axes, kind: str, own: pd.DataFrame, variance: float, look: tuple[Any, ...]
 ) -> None:
-    """Draw one kind under one prior variance; its ends and the named setting are labelled."""
+    """Draw one kind under one prior variance, with labels at its ends and at `sentence`."""
     colour, marker, way = look
     central = variance == CENTRAL
     x, y = own["kl_congruent"], own["kl_reversal"]
@@ -108,19 +108,23 @@ def _draw_curve(
 def _draw_whiskers(axes: Axes, own: pd.DataFrame, colour: Any) -> None:
     """Draw the intervals of both errors."""
     x, y = own["kl_congruent"], own["kl_reversal"]
-    up = (y - own["kl_reversal_low"], own["kl_reversal_high"] - y)
-    across = (x - own["kl_congruent_low"], own["kl_congruent_high"] - x)
+    up, across = _find_bars(own, "kl_reversal"), _find_bars(own, "kl_congruent")
     axes.errorbar(x, y, up, across, fmt="none", lw=0.8, color=colour, alpha=0.4)
 
 
+def _find_bars(own: pd.DataFrame, name: str) -> tuple[pd.Series, pd.Series]:
+    """Return the lengths of an error's interval below and above its value."""
+    return own[name] - own[f"{name}_low"], own[f"{name}_high"] - own[name]
+
+
 def _choose_labelled(own: pd.DataFrame, kind: str) -> list[int]:
-    """Return the places of the settings that are named: both ends and, once, the named weight."""
+    """Return the indices of the labelled settings: both ends and, for posteriors, `sentence`."""
     named = [i for i, setting in enumerate(own["setting"]) if "sentence" in setting]
     return sorted({0, len(own) - 1, *(named if kind == "posterior" else [])})
 
 
 def _shorten(setting: str) -> str:
-    """Return what a label says beyond the legend.
+    """Shorten the name of a setting to what the legend does not say.
 
     >>> _shorten("10 × b = 1/35, v = 1 (sentence)"), _shorten("10 networks")
     ('b = 1/35 (sentence)', '10 networks')
@@ -131,15 +135,16 @@ def _shorten(setting: str) -> str:
 
 
 def _draw_pareto(axes: Axes, best: pd.DataFrame) -> None:
-    """Draw the steps left of and below which no kind comes, and their corners."""
+    """Draw the Pareto frontier as steps, and its points under other prior variances."""
     best = best.sort_values("kl_congruent")
-    for kind, own in best[best["prior_variance"].fillna(CENTRAL) != CENTRAL].groupby("kind"):
+    others = best[best["prior_variance"].fillna(CENTRAL) != CENTRAL]
+    for kind, own in others.groupby("kind"):
         _draw_whiskers(axes, own, LOOKS.get(str(kind), LOOKS["all"])[0])
     (low, high), (floor, ceiling) = axes.get_xlim(), axes.get_ylim()
     x = [best["kl_congruent"].iloc[0], *best["kl_congruent"], high]
     y = [ceiling, *best["kl_reversal"], best["kl_reversal"].iloc[-1]]
     axes.plot(x, y, drawstyle="steps-post", color="0.85", lw=6, zorder=0)
-    for _, row in best[best["prior_variance"].fillna(CENTRAL) != CENTRAL].iterrows():
+    for _, row in others.iterrows():
         colour, marker, way = LOOKS.get(row["kind"], LOOKS["all"])
         point = (row["kl_congruent"], row["kl_reversal"])
         axes.scatter(*point, 26, marker=marker, fc="white", ec=colour, zorder=3)
@@ -168,10 +173,9 @@ def draw_words(table: pd.DataFrame) -> Figure:
             setting = every["setting"].unique()[which]
             own = every[every["setting"] == setting]
             x = [places.index(left) + 0.05 * (number - 2) for left in own["words_left"]]
-            span = (own[name] - own[f"{name}_low"], own[f"{name}_high"] - own[name])
-            colour, marker, _ = LOOKS[kind]
+            bars, (colour, marker, _) = _find_bars(own, name), LOOKS[kind]
             label = f"{kind} ({setting})"
-            axes.errorbar(x, own[name], span, fmt=f"{marker}-", ms=5, color=colour, label=label)
+            axes.errorbar(x, own[name], bars, fmt=f"{marker}-", ms=5, color=colour, label=label)
         words = ["last word" if left == 0 else f"{left} before" for left in places]
         axes.set_xticks(range(len(places)), words)
         axes.set_title("reversals" if name == "kl_reversal" else "congruent sentences", fontsize=9)
@@ -185,7 +189,7 @@ def draw_words(table: pd.DataFrame) -> Figure:
 def draw_example(
     table: pd.DataFrame, spread: pd.DataFrame, sentences: dict[str, str], noun: str
 ) -> Figure:
-    """Draw what each network believes of one sentence and its reversal, beside the truth.
+    """Draw every network's beliefs about one sentence and its reversal, beside the truth.
 
     Parameters
     ----------
@@ -194,7 +198,7 @@ def draw_example(
     sentences : dict of str to str
         The sentence of each condition, in words.
     noun : str
-        The noun whose being the agent is asked about.
+        The noun that may be the agent.
     """
     kinds = list(table["kind"].unique())
     first = table.drop_duplicates("kind").itertuples()
@@ -235,14 +239,16 @@ def _draw_spread(axes: Axes, spread: pd.Series, place: int, colour: str) -> None
 
 @apply_style()
 def draw_learning(table: pd.DataFrame, along: str) -> Figure:
-    """Draw the errors of each kind along what is learned: reversals, congruent, and the gain.
+    """Draw the errors of each kind against a property of the training corpus.
+
+    One panel for reversals, one for congruent sentences, one for the gain over trained networks.
 
     Parameters
     ----------
     table : DataFrame
         As `summarise_learning` returns it.
     along : str
-        The column of the conditions.
+        The column with that property.
     """
     figure = Figure(figsize=(9.4, 3.6))
     grid = figure.subplots(1, 3)
@@ -257,9 +263,9 @@ def draw_learning(table: pd.DataFrame, along: str) -> Figure:
         for number, kind in enumerate(kinds):
             own = table[table["kind"] == kind]
             x = own[along].map(places) + 0.06 * (number - len(kinds) / 2)
-            span = (own[name] - own[f"{name}_low"], own[f"{name}_high"] - own[name])
+            bars = _find_bars(own, name)
             look: dict[str, Any] = {"color": COLOURS[(6, 1, 2, 5, 4, 0)[number % 6]], "ms": 4}
-            axes.errorbar(x, own[name], span, fmt="o-", lw=1.3, elinewidth=0.8, label=kind, **look)
+            axes.errorbar(x, own[name], bars, fmt="o-", lw=1.3, elinewidth=0.8, label=kind, **look)
         names = [f"{value:,}" if isinstance(value, int) else f"{value}" for value in places]
         axes.set_xticks(list(places.values()), names, rotation=30)
         axes.set_title(title, fontsize=9)
@@ -272,7 +278,7 @@ def draw_learning(table: pd.DataFrame, along: str) -> Figure:
 
 @apply_style()
 def draw_kinds(table: pd.DataFrame, summary: pd.DataFrame) -> Figure:
-    """Draw a row for each kind: ticks are networks (or all but one), bars 95 % intervals.
+    """Draw a row for each kind: ticks are networks (deep ensembles: all but one), bars intervals.
 
     Parameters
     ----------
@@ -302,7 +308,7 @@ def draw_kinds(table: pd.DataFrame, summary: pd.DataFrame) -> Figure:
 
 
 def _draw_row(axes: Axes, place: int, own: np.ndarray, kind: pd.Series, name: str) -> None:
-    """Draw one kind in one panel."""
+    """Draw the scores of one kind in one panel."""
     colour = COLOURS[place % len(COLOURS)]
     if f"{name}_low" in kind:
         axes.plot(own, np.full(len(own), place + 0.18), "|", color=colour, ms=5, alpha=0.5)

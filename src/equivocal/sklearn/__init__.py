@@ -8,9 +8,8 @@
     >>> low.shape
     (1, 2)
 
-They stand in pipelines, grid searches and cross-validation as any other classifier does. Names are
-imported when first used: scikit-learn with an estimator, in less than a second, and JAX with the
-first `fit`.
+They work in pipelines, grid searches and cross-validation like any other classifier. Imports are
+lazy: scikit-learn is imported with an estimator, in less than a second, and JAX by the first `fit`.
 """
 
 from typing import TYPE_CHECKING, Any

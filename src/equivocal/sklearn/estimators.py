@@ -1,8 +1,8 @@
-"""The two estimators (one of several classes, or any number of yes/no labels) and what they share.
+"""The two estimators, for classes and for yes/no labels, and their common base class.
 
 A column of classes becomes one logistic output (two classes), a softmax, or one output per class
-against the rest; an (N, K) array of labels becomes K outputs. The posterior over their weights is
-that of `equivocal.sampling.sample_posterior`, and every prediction averages over it.
+against the rest; an (N, K) array of labels becomes K outputs. The posterior over their weights
+comes from `equivocal.sampling.sample_posterior`, and every prediction averages over it.
 """
 
 import warnings
@@ -35,13 +35,14 @@ FLOATS = (np.float64, np.float32)
 MULTI_CLASS = ["softmax", "one-vs-rest"]
 
 
-# scikit-learn has no types, so its classes are Any to mypy; it takes parameters from the signature
+# scikit-learn has no type hints, so mypy sees its classes as Any; it reads parameters from the
+# signature of the constructor, which the dataclass generates
 @dataclass(kw_only=True, eq=False, repr=False)
 class _EnsembleKalman(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-    """Bayesian logistic regression with scikit-learn's interface: what both estimators share."""
+    """Bayesian logistic regression with scikit-learn's interface: the base of both estimators."""
 
     _takes_labels: ClassVar[bool] = False  # whether y may be (N, K)
-    multi_class = "one-vs-rest"  # no parameter of its own, unless a subclass makes it one
+    multi_class = "one-vs-rest"  # a constant here; a parameter in `EnsembleKalmanClassifier`
 
     prior_variance: Any = "auto"
     prior_choice: str = "held-out"
@@ -56,19 +57,20 @@ class _EnsembleKalman(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     random_state: Any = 0
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, validation: Any = None) -> Self:
-        """Learn from these rows alone.
+        """Learn from these rows, and forget all earlier ones.
 
         Parameters
         ----------
         X : (N, D)
-            Features, without an intercept; a data frame, or a sparse array, which is made dense.
+            Features, without an intercept: an array, a data frame, or a sparse array, which is
+            converted to a dense one.
         y : (N,) or (N, K)
             Classes, or labels of 0 and 1.
         sample_weight : (N,) or, for labels, (N, K), optional
-            A weight of 2 is the same as the row given twice. A label of weight 0 is missing.
+            A weight of 2 counts the row twice. A label of weight 0 is treated as missing.
         validation : (X, y) or (X, y, sample_weight), optional
-            Other rows, by which `prior_variance="auto"` chooses; without them parts of the rows are
-            left out in turn.
+            Other rows, by which `prior_variance="auto"` chooses; without them it cross-validates
+            on the rows of X.
 
         Returns
         -------
@@ -80,12 +82,12 @@ class _EnsembleKalman(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return self._learn(seen, None if validation is None else self._read_validation(validation))
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
-        """Learn from these rows and from all that came since `fit` or the first call.
+        """Learn from these rows and from all earlier ones since `fit` or the first call.
 
-        Distinct rows are kept with their counts, and every call learns from all of them anew: the
-        result is that of `fit` on everything, at the price of memory and time that grow with the
-        number of distinct rows. `max_rows` bounds both, see there. `classes` names every class that
-        will ever come; without it they are those of the first call. Labels (N, K) do not need it.
+        Distinct rows are kept with their counts, and every call learns from all of them again. So
+        the result equals that of `fit` on all rows, but memory and time grow with the number of
+        distinct rows; the parameter `max_rows` bounds both. `classes` names all classes that may
+        ever occur; without it they are those of the first call. Labels (N, K) do not need it.
         """
         if isinstance(self.class_weight, str):
             fail("class_weight='balanced' needs all rows at once: give a dictionary, or use fit.")
@@ -132,21 +134,21 @@ class _EnsembleKalman(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         numpy.ndarray
             (N, K).
         """
-        psi = self._make_design(X)  # first: it refuses an estimator that is not fitted
+        psi = self._make_design(X)  # first, since it refuses an estimator that is not fitted
         y = self.posterior_.predict_proba(psi)
         if self._labels or self._softmax:
             return y
         if len(self.classes_) == 2:
             return np.hstack([1 - y, y])
-        y = np.maximum(y, np.finfo(y.dtype).tiny)  # where all underflow, no class is preferred
+        y = np.maximum(y, np.finfo(y.dtype).tiny)  # if all underflow, no class is preferred
         return y / y.sum(axis=1, keepdims=True)
 
     def decision_function(self, X: Any) -> np.ndarray:
         """Return the mean of the logits, X·coef_ + intercept_; (N,) for two classes, else (N, K).
 
-        It says nothing of how sure the posterior is of them. `predict` and `predict_proba` do, so
-        that the largest logit need not be the most probable class; with two classes and a Gaussian
-        posterior it is.
+        It ignores the uncertainty of the posterior, which `predict` and `predict_proba` take into
+        account. So the class with the largest logit need not be the most probable one; with two
+        classes and a Gaussian posterior it is.
         """
         psi = self._make_design(X)
         with np.errstate(over="ignore", invalid="ignore"):
@@ -156,9 +158,10 @@ class _EnsembleKalman(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return logits[:, 0] if logits.shape[1] == 1 and not self._labels else logits
 
     def predict_interval(self, X: Any, level: float = 0.9) -> tuple[np.ndarray, np.ndarray]:
-        """Return the ends of the central `level` of each probability, each (N, K).
+        """Return the ends of the central credible interval of each probability, each (N, K).
 
-        With one-vs-rest these are of each class against the rest, before normalising.
+        It holds a posterior mass of `level`. With one-vs-rest the probabilities are those of each
+        class against the rest, before normalising.
         """
         psi = self._make_design(X)
         low, high = self.posterior_.predict_interval(psi, level)
@@ -169,7 +172,8 @@ class _EnsembleKalman(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def predict_sd(self, X: Any) -> np.ndarray:
         """Return the standard deviation of each probability over the posterior, (N, K).
 
-        With one-vs-rest these are of each class against the rest, before normalising.
+        With one-vs-rest the probabilities are those of each class against the rest, before
+        normalising.
         """
         psi = self._make_design(X)
         sd = self.posterior_.predict_sd(psi)
@@ -178,7 +182,7 @@ class _EnsembleKalman(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def entropies(self, X: Any) -> "Entropies":
         """Return total, aleatoric (`expected`) and epistemic (`information`) uncertainty, in nats.
 
-        Each is (N,); for labels and for one-vs-rest it is (N, K), each output by itself.
+        Each is (N,); for labels and for one-vs-rest it is (N, K), one column per output.
         """
         psi = self._make_design(X)
         found = self.posterior_.entropies(psi)
@@ -200,7 +204,7 @@ class _EnsembleKalman(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         options = {"dtype": FLOATS, "multi_output": self._takes_labels, "accept_sparse": "csr"}
         X, y = validate_data(self, X, y, reset=reset, **options)
         X = _make_dense(X)
-        y = y.toarray() if hasattr(y, "toarray") else y  # labels may come as a sparse array
+        y = y.toarray() if hasattr(y, "toarray") else y  # labels may be a sparse array
         if y.ndim == 2 and (y.shape[1] > 1 or np.isin(y, (0, 1)).all()):
             if not np.isin(y, (0, 1)).all():
                 fail("y of shape (N, K) must hold 0 and 1; binarise the labels first.")
@@ -210,7 +214,7 @@ class _EnsembleKalman(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return X, y
 
     def _start(self, y: np.ndarray, classes: Any) -> None:
-        """Forget what came before and settle what the outputs are."""
+        """Forget earlier rows, determine the classes and check the parameters."""
         self._labels = y.ndim == 2
         if self._labels:
             self.classes_ = np.arange(y.shape[1])
@@ -231,7 +235,7 @@ class _EnsembleKalman(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.folded_rows_ = 0
 
     def _count(self, X: np.ndarray, y: np.ndarray, sample_weight: Any) -> Seen:
-        """Return the rows that weigh something, with targets times weight."""
+        """Return the distinct rows of positive weight, with targets times weight."""
         targets = self._encode_targets(y).astype(X.dtype)
         weight = weigh_rows(sample_weight, X, y.shape if self._labels else None)
         if self.class_weight is not None:
@@ -242,7 +246,7 @@ class _EnsembleKalman(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return merge_rows(Seen(X[kept], targets[kept], weight[kept]))
 
     def _encode_targets(self, y: np.ndarray) -> np.ndarray:
-        """Return (N, outputs) of zeros and ones."""
+        """Return the targets as zeros and ones, (N, outputs)."""
         if (y.ndim == 2) != self._labels or (self._labels and y.shape[1] != len(self.classes_)):
             wanted = f"(N, {len(self.classes_)})" if self._labels else "(N,)"
             fail(f"y must have shape {wanted}, as at the first call, got {y.shape}.")
@@ -258,7 +262,7 @@ class _EnsembleKalman(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return hits[:, 1:] if len(self.classes_) == 2 else hits
 
     def _read_validation(self, given: Any) -> Seen:
-        """Return held-out rows with the intercept, as `_count` returns those of the fit."""
+        """Return the validation rows with the intercept, in the form that `_count` returns."""
         if not isinstance(given, tuple | list) or len(given) not in (2, 3):
             fail(f"validation must be (X, y) or (X, y, sample_weight), got {type(given).__name__}.")
         X, y, *weight = given
@@ -267,8 +271,8 @@ class _EnsembleKalman(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return seen._replace(rows=self._add_intercept(seen.rows))
 
     def _learn(self, seen: Seen, validation: Seen | None = None) -> Self:
-        """Sample the posterior of these rows; fold rows beyond the bound into the prior."""
-        from equivocal.sampling import sample_posterior  # JAX, which takes half a second
+        """Sample the posterior of these rows; if they exceed `max_rows`, make it the next prior."""
+        from equivocal.sampling import sample_posterior  # imports JAX, half a second
 
         posterior = sample_posterior(
             self._add_intercept(seen.rows),
@@ -287,10 +291,10 @@ class _EnsembleKalman(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             warnings.warn(posterior.info.message, ConvergenceWarning, stacklevel=3)
         self._seen, self.posterior_ = seen, posterior
         if not self.folded_rows_:
-            automatic = isinstance(self.prior_variance, str)
-            chosen = posterior.info.settings["prior_variance"] if automatic else None
-            chosen = np.array(chosen) if isinstance(chosen, list) else chosen
-            self.prior_variance_ = chosen if automatic else self.prior_variance
+            self.prior_variance_ = self.prior_variance
+            if isinstance(self.prior_variance, str):
+                chosen = posterior.info.settings["prior_variance"]
+                self.prior_variance_ = np.array(chosen) if isinstance(chosen, list) else chosen
         self.coef_ = posterior.mean[:, : self.n_features_in_]
         beyond = posterior.mean[:, self.n_features_in_ :]
         self.intercept_ = beyond[:, 0] if self.fit_intercept else np.zeros(len(beyond))
@@ -300,13 +304,16 @@ class _EnsembleKalman(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return self
 
     def _choose_seed(self) -> int:
-        """Return a whole number as the seed itself; draw one from anything else."""
+        """Return `random_state` if it is an integer; otherwise draw a seed from it."""
         if isinstance(self.random_state, Integral):
             return int(self.random_state)
         return int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
 
     def _fold(self) -> None:
-        """Let the posterior stand for its rows: its mean, and variances that outputs share."""
+        """Make the posterior the prior of the next call and drop its rows.
+
+        The prior has the posterior's mean, and variances averaged over outputs.
+        """
         variances = np.diagonal(self.posterior_.covariance, axis1=1, axis2=2)
         shared = variances.mean(axis=0)
         self._prior = {"prior_mean": self.posterior_.mean, "prior_variance": shared}
@@ -322,20 +329,20 @@ class _EnsembleKalman(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return np.hstack([X, np.ones((len(X), 1), X.dtype)]) if self.fit_intercept else X
 
     def __sklearn_tags__(self) -> Any:
-        """What scikit-learn should know."""
+        """Return the tags by which scikit-learn knows which data are accepted."""
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
 
 
 def _has_missing(y: Any) -> bool:
-    """Return whether labels hold NaN; sparse and non-numeric ones are not looked at."""
+    """Return whether labels hold NaN; sparse and non-numeric labels are not checked."""
     values = None if hasattr(y, "toarray") else np.asarray(y)
     return values is not None and values.dtype.kind == "f" and bool(np.isnan(values).any())
 
 
 def _make_dense(X: Any) -> np.ndarray:
-    """Return a dense array; a sparse one only if it fits into memory that way."""
+    """Return a dense array; refuse a sparse one that would not fit into memory."""
     if not hasattr(X, "toarray"):
         return np.asarray(X)
     size = X.shape[0] * X.shape[1] * X.dtype.itemsize
@@ -354,34 +361,34 @@ class EnsembleKalmanClassifier(_EnsembleKalman):
     Parameters
     ----------
     prior_variance : "auto", number, (D,), (K, 1) or (K, D)
-        The prior is N(0, diag(prior_variance)), over the intercept too; one variance per weight has
-        the intercept's last. "auto" chooses a number by leaving out parts of the rows in turn;
-        `prior_variance_` holds it, and the intercept has a wide prior of its own. Features on
-        unlike scales want a StandardScaler before.
+        The prior is N(0, diag(prior_variance)), over the intercept too; with one variance per
+        weight, the intercept's is the last. "auto" chooses one number by cross-validation and
+        stores it in `prior_variance_`; the intercept then has a wide prior of its own. Put a
+        StandardScaler before the estimator if features have different scales.
     prior_choice : "held-out" or "evidence"
-        By what "auto" chooses: rows that are left out in turn, or the evidence bound.
+        The criterion of "auto": the loss on held-out rows, or the evidence bound.
     prior_per_output : bool
-        Whether "auto" chooses a number for each label, or class of one-vs-rest.
+        Whether "auto" chooses a number for each label, or for each class of one-vs-rest.
     fit_intercept : bool
         Whether a column of ones is added.
     class_weight : "balanced" or dict, optional
-        What rows of each class count for, as in scikit-learn; for labels of 0 and 1 in every label,
-        or a list of these, one per label.
+        The weight of each class, as in scikit-learn. For labels, the weights of 0 and 1 in every
+        label, or a list of such weights, one per label.
     multi_class : "softmax" or "one-vs-rest"
-        Of three or more classes; one-vs-rest divides the probabilities by their sum.
+        The model of three or more classes; one-vs-rest divides the probabilities by their sum.
     method, num_particles, num_steps
         As in `equivocal.sampling.sample_posterior`; for a softmax "exact-flow", "mean-field" or
         "laplace".
     diagnose : bool
-        Whether `posterior_.info` should say if a Gaussian is enough. Predictions do not depend on
-        it.
+        Whether to check how well a Gaussian describes the posterior; see `posterior_.info`.
+        Predictions do not depend on it.
     max_rows : int, optional
-        The most distinct rows to keep for a later `partial_fit`; all by default. Where a call ends
-        with more, the posterior just reached becomes the prior of the next call and its rows are
-        let go. That prior holds less than the posterior: correlations of weights are lost, and all
+        The most distinct rows to keep for a later `partial_fit`; all by default. If a call ends
+        with more, its posterior becomes the prior of the next call and the rows are dropped. That
+        prior is less informative than the posterior: correlations of weights are lost, and all
         classes share one variance per weight, the mean of theirs.
     random_state : int, RandomState or None
-        An int gives the same bits each time.
+        An int makes results reproducible bit for bit.
 
     Attributes
     ----------
@@ -391,9 +398,9 @@ class EnsembleKalmanClassifier(_EnsembleKalman):
     prior_variance_ : float, (K,) for `prior_per_output`, or as given
         The prior variance that was chosen.
     posterior_ : equivocal.sampling.Posterior
-        Its `info.message` says how far to trust it. Last column of weights: the intercept.
+        Its `info.message` says how far to trust it. The last weight is the intercept.
     folded_rows_ : int
-        Distinct rows that were let go for `max_rows`; 0 as long as `partial_fit` is exact.
+        Distinct rows that were dropped because of `max_rows`; 0 as long as `partial_fit` is exact.
     n_iter_, n_features_in_, feature_names_in_
     """
 
@@ -403,9 +410,9 @@ class EnsembleKalmanClassifier(_EnsembleKalman):
 class EnsembleKalmanMultilabel(_EnsembleKalman):
     """Bayesian logistic regression for K yes/no labels that share their features.
 
-    y is (N, K) of 0 and 1. `predict_proba` gives the probability of a 1 for each label, (N, K), and
-    `predict` those above ½. `classes_` numbers the labels. A single column of classes is taken
-    one-vs-rest, as scikit-learn's multilabel estimators do.
+    y is (N, K) of 0 and 1. `predict_proba` returns the probability of a 1 for each label, (N, K),
+    and `predict` returns 1 for probabilities above ½. `classes_` numbers the labels. A single
+    column of classes is treated as one-vs-rest, as in scikit-learn's multilabel estimators.
 
     Parameters and attributes are those of `EnsembleKalmanClassifier`, without `multi_class`.
     """
@@ -413,7 +420,7 @@ class EnsembleKalmanMultilabel(_EnsembleKalman):
     _takes_labels = True
 
     def __sklearn_tags__(self) -> Any:
-        """What scikit-learn should know."""
+        """Return the tags by which scikit-learn knows which data are accepted."""
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_label = True
         return tags

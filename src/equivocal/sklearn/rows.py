@@ -1,4 +1,4 @@
-"""Rows and labels with what each counts for: those an estimator has seen, and a score over others.
+"""Weighted rows and labels that an estimator has seen, and a scorer.
 
 `neg_log_loss` is a scorer for searches: the log loss of labels as well as of classes.
 """
@@ -11,20 +11,20 @@ from equivocal.sampling.engine.inputs import fail
 
 
 class Seen(NamedTuple):
-    """Rows with their targets and weights; after `merge_rows` no row stands twice."""
+    """Rows with their targets and weights; after `merge_rows` all rows are distinct."""
 
     rows: np.ndarray  # (N, D)
     targets: np.ndarray  # (N, K), summed over repetitions
-    counts: np.ndarray  # (N,), or (N, K) where labels weigh differently; summed likewise
+    counts: np.ndarray  # weights, (N,), or (N, K) if each label has its own; summed likewise
 
     def spread_counts(self) -> np.ndarray:
-        """Return counts (N, K)."""
+        """Return the counts of each label, (N, K)."""
         c = self.counts
         return c if c.ndim == 2 else np.repeat(c[:, None], self.targets.shape[1], axis=1)
 
 
 def merge_rows(*parts: Seen) -> Seen:
-    """Merge all parts into distinct rows, in an order that does not depend on how they were cut.
+    """Merge parts into distinct rows, in an order that does not depend on the parts.
 
     >>> once = Seen(np.array([[1.0], [2.0]]), np.array([[1.0], [0.0]]), np.ones(2))
     >>> merge_rows(once, once).targets
@@ -36,8 +36,8 @@ def merge_rows(*parts: Seen) -> Seen:
     rows, targets, counts = (np.concatenate(part) for part in zip(*parts, strict=True))
     if not len(rows):
         return Seen(rows, targets, counts)
-    # Compared as bytes: np.unique(axis=0) takes thirty times as long where rows share a prefix.
-    rows = np.ascontiguousarray(rows + 0.0)  # −0 becomes 0, which has other bytes
+    # Compare bytes: np.unique(axis=0) takes thirty times as long if rows share a prefix.
+    rows = np.ascontiguousarray(rows + 0.0)  # −0 becomes 0, since their bytes differ
     as_bytes = rows.view(np.dtype((np.void, rows.dtype.itemsize * rows.shape[1])))[:, 0]
     _, first, group = np.unique(as_bytes, return_index=True, return_inverse=True)
     order = np.argsort(group, kind="stable")
@@ -50,7 +50,7 @@ def merge_rows(*parts: Seen) -> Seen:
 
 
 def weigh_rows(given: Any, X: np.ndarray, labels: tuple[int, int] | None) -> np.ndarray:
-    """Return sample weights as they were given, (N,), or for labels (N, K); ones where None."""
+    """Return the sample weights, (N,), or for labels also (N, K); ones if none were given."""
     from sklearn.utils.validation import _check_sample_weight
 
     if labels is not None and given is not None and np.ndim(given) == 2:
@@ -68,7 +68,7 @@ def weigh_rows(given: Any, X: np.ndarray, labels: tuple[int, int] | None) -> np.
 
 
 def weigh_classes(class_weight: Any, y: np.ndarray) -> np.ndarray:
-    """Return what a class counts for in each row, (N,); in each label of a row, (N, K)."""
+    """Return the class weight of each row, (N,); for labels, of each label of a row, (N, K)."""
     from sklearn.utils.class_weight import compute_sample_weight
 
     if y.ndim == 1:
@@ -102,7 +102,7 @@ def neg_log_loss(estimator: Any, X: Any, y: Any, sample_weight: Any = None) -> f
     Returns
     -------
     float
-        Minus the NLL: of a class, or of a yes/no label.
+        Minus the mean NLL of a class, or of a yes/no label.
     """
     probability = np.asarray(estimator.predict_proba(X))
     y = y.toarray() if hasattr(y, "toarray") else np.asarray(y)
