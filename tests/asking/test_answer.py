@@ -116,7 +116,9 @@ def test_summary_names_reading_rival_and_what_is_undecided(answer: Answer) -> No
         action_chase=0.99,
     )
     first, second = torn.summary.split("\n")
-    assert first == ("Reads: the cat chases the mouse (40 %). Word order: mouse chases cat (30 %).")
+    assert first == (
+        "Reads: the cat chases the mouse (40 %). Syntax: the mouse chases the cat (30 %)."
+    )
     assert second == ("Undecided patient: cat 45 % or mouse 40 %. Impossible in the world garden.")
 
 
@@ -179,7 +181,7 @@ def test_every_word_has_its_own_summary(garden_mind: Comprehender) -> None:
     assert [word["summary"] for word in content["words"]] == [answer.summarise(p) for p in range(3)]
     assert content["summary"] == content["words"][-1]["summary"] == answer.summary
     assert (
-        "Word order says the ball" in content["words"][0]["summary"]
+        "Syntax: the ball" in content["words"][0]["summary"]
         or "Reads: the ball" in (content["words"][0]["summary"])
     )
     assert repr(answer).startswith("<Answer to 'the ball chases the dog': Reads: the")

@@ -78,7 +78,7 @@ def _find_reading(answer: "Answer", position: int) -> Reading:
 
 
 def _describe_rival(answer: "Answer", position: int, reading: Reading) -> list[str]:
-    """Name the reading that word order suggests, if it differs, or the best other filler.
+    """Name the reading that syntax indicates, if it differs, or the best other filler.
 
     Shorter wordings follow longer ones; there are none where there is no rival.
     """
@@ -97,10 +97,10 @@ def _describe_rival(answer: "Answer", position: int, reading: Reading) -> list[s
             reading[role].filler for role in indicated if role in reading
         }
         return [
-            f" Word order says {said} ({_format_belief(indicated, exact=True)}).",
-            f" Word order: {bare} ({believed}).",
-            *([f" Word order: the reverse ({believed})."] if swapped else []),
-            f" Word order differs ({believed}).",
+            f" Syntax: {said} ({_format_belief(indicated, exact=True)}).",
+            f" Syntax: {bare} ({believed}).",
+            *([f" Syntax: the reverse ({believed})."] if swapped else []),
+            f" Syntax differs ({believed}).",
         ]
     others = [
         (max(belief.bayes, belief.truth or 0), role, belief)

@@ -34,15 +34,15 @@ export function panel(answer, position, role, width, { colours, kinds = BOTH, ke
 function head(answer, role, beliefs, width, colours) {
   const indicated = answer.indicated[role];
   const heard = beliefs.some((belief) => belief.said && belief.filler === indicated);
-  const order = heard ? `word order: ${indicated}` : "";
+  const syntax = heard ? `syntax: ${indicated}` : "";
   const after = measure(role, 14, 700) + 8;
-  const free = width - after - measure(order, 12) - 10;
+  const free = width - after - measure(syntax, 12) - 10;
   const gloss = GLOSSES[role] ?? "";
   const small = { y: 14, "font-size": 12, fill: colours.muted };
   return [
     svg("text", { y: 14, "font-size": 14, "font-weight": 700 }, role),
     measure(gloss, 12) < free ? svg("text", { x: after, ...small }, gloss) : null,
-    order ? svg("text", { x: width, "text-anchor": "end", ...small }, order) : null,
+    syntax ? svg("text", { x: width, "text-anchor": "end", ...small }, syntax) : null,
     svg("rect", { y: 21, width, height: 1, fill: colours.line }),
   ].filter(Boolean);
 }

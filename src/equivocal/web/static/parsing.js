@@ -148,7 +148,7 @@ function readBeliefs(listed) {
   return roles;
 }
 
-// { role: word } by word order and markers alone; plausibility does not count.
+// { role: word } by syntax alone: word order and markers. Plausibility does not count.
 export function findIndicated(constituents, pairs, world) {
   for (const construction of world.grammar.constructions) {
     const places = placeRoles(construction, pairs, world.grammar.actions);

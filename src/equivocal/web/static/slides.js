@@ -151,7 +151,7 @@ export function path(answers, position, chosen, look) {
       "font-weight": i === at ? 700 : 400, fill: colours.muted }, step === "converged" ? "∞" : step)));
 }
 
-// What is followed: the word that word order makes the agent, as soon as it has been heard.
+// The belief that is followed: in the word that syntax makes the agent, as soon as it has been heard.
 function tracked(answer, position) {
   const { roles } = answer.words[position];
   const role = "agent" in roles ? "agent" : Object.keys(roles)[0];

@@ -46,7 +46,7 @@ function findReading({ world }, position, best) {
 
 const leastOf = (beliefs, name) => Math.min(...beliefs.map((belief) => belief[name]));
 
-// What word order says where it says something else, or the best other filler: longer wordings first.
+// The reading that syntax indicates, if it differs, or the best other filler: longer wordings first.
 function describeRival(found, position, reading, best) {
   const { words, world, heard, indicated } = found;
   const said = new Set(heard.slice(0, position + 1).map(({ word }) => word));
@@ -62,9 +62,9 @@ function describeRival(found, position, reading, best) {
     const names = (beliefs) => [...new Set(beliefs.map(({ filler }) => filler))].sort().join("\n");
     const swapped = names(Object.values(ordered)) === names(both.map((role) => reading[role]));
     const said = say(found, whole);
-    return [` Word order says ${said} (${formatBelief(Object.values(ordered), true)}).`,
-      ` Word order: ${said.replace(/\bthe /g, "")} (${believed}).`,
-      ...(swapped ? [` Word order: the reverse (${believed}).`] : []), ` Word order differs (${believed}).`];
+    return [` Syntax: ${said} (${formatBelief(Object.values(ordered), true)}).`,
+      ` Syntax: ${said.replace(/\bthe /g, "")} (${believed}).`,
+      ...(swapped ? [` Syntax: the reverse (${believed}).`] : []), ` Syntax differs (${believed}).`];
   }
   const others = Object.entries(reading).flatMap(([role, read]) => best(position, role, world.rules.top)
     .filter(({ filler }) => filler !== read.filler)
