@@ -197,7 +197,11 @@ def train(
     ] = False,
     strengths: Annotated[
         list[float] | None,
-        typer.Option("--strength", min=0, help="A strength to compare; repeatable [0 to 1e-3]."),
+        typer.Option(
+            "--strength",
+            min=0,
+            help="With --choose-decay: a strength to compare; repeatable [0 to 1e-3].",
+        ),
     ] = None,
 ) -> None:
     """Train networks in a world and save them.
@@ -221,9 +225,14 @@ def train(
     if twice := given.keys() & more.keys():
         raise UserError(f"{join_names(sorted(twice))} is given twice; give it once.")
     settings = TrainingSettings.from_dict(given | more)
+    if strengths and not decay:
+        raise UserError(
+            "--strength names a weight decay for --choose-decay to compare; add --choose-decay, or "
+            f"train with this weight decay by --set weight_decay={strengths[0]:g}."
+        )
     the_world = World.load(world)
     with hold_folder(folder):
-        if decay or strengths:
+        if decay:
             compared = strengths or STRENGTHS
             curves = save_cross_validation(
                 folder, the_world, settings, folds=folds or 5, strengths=compared
