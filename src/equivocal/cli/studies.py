@@ -14,7 +14,7 @@ from rich.text import Text
 from equivocal.cli import console, worlds
 from equivocal.cli.console import out, show_note, show_rows, warn_quick
 from equivocal.errors import UserError
-from equivocal.progress import err
+from equivocal.progress import err, progress
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from equivocal.study.cluster import Hire
 
 PAPER, QUICK = Path("runs/paper"), Path("runs/quick")
+LOADING_PAUSE = 1.0  # seconds; the imports take several, and Python has taken one to start
 
 app = typer.Typer(no_args_is_help=True, help="Studies of your own.")
 Workers = Annotated[
@@ -157,9 +158,10 @@ def multiverse(
     facts of the paper are met under which choices, and writes matches.csv. An interrupted run is
     resumed by the same command, also on another machine.
     """
-    from equivocal.experiments.grids import run_multiverse
-    from equivocal.study.cluster import hire_workers
-    from equivocal.study.grids import load_grid
+    with progress("match" if match else "multiverse", begin="loading", pause=LOADING_PAUSE):
+        from equivocal.experiments.grids import run_multiverse
+        from equivocal.study.cluster import hire_workers
+        from equivocal.study.grids import load_grid
 
     hire = hire_workers(folder, workers, scheduler)
     if match:
@@ -219,9 +221,10 @@ def sweep(
     says what was varied. An interrupted sweep is resumed by the same command, also on another
     machine.
     """
-    from equivocal.experiments.grids import run_sweep
-    from equivocal.study.cluster import hire_workers
-    from equivocal.study.grids import load_sweep, make_sweep, parse_varied
+    with progress("sweep", begin="loading", pause=LOADING_PAUSE):
+        from equivocal.experiments.grids import run_sweep
+        from equivocal.study.cluster import hire_workers
+        from equivocal.study.grids import load_sweep, make_sweep, parse_varied
 
     if file is None:
         grid = make_sweep(preset or "paper", parse_varied(vary or []), quick=quick)
