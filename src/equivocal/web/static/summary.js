@@ -1,4 +1,4 @@
-// summary.js: the outcome after a word in two short lines, as equivocal/asking/summary.py words it.
+// summary.js: the summary after a word in two short lines, worded as in equivocal/asking/summary.py.
 
 const ACTION = "action";
 
@@ -166,7 +166,7 @@ function formatPercent(value, digits = 0) {
   return `${roundEven(100 * value, value > 0.99 ? 1 : digits)} %`;
 }
 
-// As Python rounds: what lies in the middle goes to the even digit.
+// Rounds as Python does: ties go to the even digit.
 function roundEven(value, digits) {
   const scaled = value * 10 ** digits;
   const below = Math.floor(scaled);
