@@ -40,13 +40,10 @@ for command in (
 ):
     name = "stages" if command in stages else command.__name__
     app.command(epilog=list_examples(name))(command)
-for name, group in {
-    "world": worlds.app,
-    "study": studies.app,
-    "suites": suites.app,
-    "constructions": suites.constructions,
-}.items():
-    app.add_typer(group, name=name)
+app.add_typer(worlds.app, name="world")
+app.add_typer(studies.app, name="study")
+app.add_typer(suites.app, name="suites")
+app.add_typer(suites.constructions, name="constructions")
 
 
 def _show_version(wanted: bool) -> None:

@@ -200,8 +200,10 @@ def simulate(
         idle: dict[str, Any] = {"items": items, "measures": measures, "measure": measure}
         idle |= {"where": where, "power": power, "runs": runs, "slopes": slopes}
         _refuse_idle(idle | {"positions": positions} | changed, beside="--from")
-        who = _parse_single(participants, "participants")
-        _simulate_answers(source, folder, asked | {"participants": who, "seed": seed})
+        who = _parse_counts(participants, "participants") if participants else [None]
+        if len(who) > 1:
+            raise UserError("several numbers of participants are for --power; give one.")
+        _simulate_answers(source, folder, asked | {"participants": who[0], "seed": seed})
         return
     _refuse_idle(asked, needed="--from")
     counts = (
@@ -287,14 +289,6 @@ def _refuse_idle(options: dict[str, Any], *, needed: str = "", beside: str = "")
             )
         if given:
             raise UserError(f"{option} does nothing with {beside}; leave one of the two out.")
-
-
-def _parse_single(text: str | None, name: str) -> int | None:
-    """Return the number, or None if none is given; refuse several."""
-    many = _parse_counts(text, name) if text else [None]
-    if len(many) > 1:
-        raise UserError(f"several numbers of {name} are for --power; give one.")
-    return many[0]
 
 
 def _parse_counts(text: str, name: str) -> list[int]:
