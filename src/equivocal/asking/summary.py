@@ -131,7 +131,7 @@ def _describe_rival(answer: "Answer", position: int, reading: Reading) -> list[s
 def _describe_undecided(answer: "Answer", position: int) -> list[str]:
     """Name the open role that is furthest from the truth, with its two fillers that matter.
 
-    The wordings differ in the digits of what is exact; the shortest names one filler alone.
+    Shorter wordings give exact probabilities with fewer digits; the shortest names one filler.
     """
     open_roles = {
         role: two

@@ -277,7 +277,7 @@ def _show_roles(means: "pd.DataFrame") -> None:
 def _follow_learning(
     along: str, world: str, folder: Path | None, *, quick: bool, **how: Any
 ) -> None:
-    """Print errors along what is learned, and the gain of each kind over the trained network."""
+    """Print errors along the amount of learning, and each kind's gain over the trained network."""
     from equivocal.experiments.learning import follow_learning
 
     chosen = folder or Path(f"runs/along-{along}" + "-quick" * quick)

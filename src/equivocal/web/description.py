@@ -1,4 +1,4 @@
-"""The API: its messages as pydantic models, what the page is told of a world, and OpenAPI.
+"""The API: its messages as pydantic models, the description of a world, and OpenAPI.
 
 The models bound every request before any work is done. The OpenAPI 3.1 description is made from
 them, so a new field needs to be added here alone; the tests compare answers with it. Examples are

@@ -29,7 +29,7 @@ export async function comprehend(sentence, { world, step, prior }, signal) {
   return kept.get(key);
 }
 
-// What each network believes, beside what they believe together.
+// Adds the beliefs of each network to those of all networks together.
 function attachNetworks({ words, networks }) {
   words.forEach(({ roles }, t) => Object.entries(roles).forEach(([role, beliefs]) =>
     beliefs.forEach((belief, i) => {

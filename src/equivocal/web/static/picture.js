@@ -63,7 +63,7 @@ function stack(parts, margin) {
   return { node, height };
 }
 
-// Only in a saved picture: on the page the sentence stands in its field.
+// The sentence as the title of a saved picture; on the page it stands in its field.
 function title(answer, width, colours) {
   const lines = wrap(answer.sentence, width, 18, 700);
   const source = `Equivocal, world ${answer.world}. Prior variance ${answer.prior_variance}, ${

@@ -90,8 +90,8 @@ function exchange({ words, world }, position, reading, role, belief) {
     [other]: roles[other].find(({ filler }) => filler === reading[role].filler) };
 }
 
-// Of the roles that are open, to the networks or in truth, the one that is furthest from the truth;
-// with more digits of what is exact, with fewer, and with one filler alone.
+// Names the role furthest from the truth among those that are open, to the networks or in truth; longer
+// wordings first: with more digits of exact probabilities, with fewer, and with one filler alone.
 function describeUndecided({ words, world }, position, best) {
   const { settled, top } = world.rules;
   let [role, chosen, rank] = [null, null, [-1, -1]];
