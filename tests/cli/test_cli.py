@@ -243,7 +243,7 @@ def test_cross_validation_from_the_command_line(trained: Path) -> None:
         (["train", "--set", "hidden=x"], "hidden must be a whole number"),
         (["train", "--networks", "1", "--set", "networks=2"], "networks is given twice"),
         (["train", "--seed", "18446744073709551616"], "seed must be from 0"),
-        (["train", "--strength", "1e-5"], "add --choose-decay, or train with this weight decay by"),
+        (["train", "--strength", "1e-5"], "add --choose-decay, or use --set weight_decay=1e-05"),
         (["world", "sample", "paper", "--csv", "/"], "/ exists already"),
         (["world", "sample", "paper", "-n", "99999999999999"], "from 1 to 10,000,000"),
         (["train", "--set", "hidden=999999999"], "hidden must be from 1 to 10,000"),

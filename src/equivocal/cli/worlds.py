@@ -228,7 +228,7 @@ def train(
     if strengths and not decay:
         raise UserError(
             "--strength names a weight decay for --choose-decay to compare; add --choose-decay, or "
-            f"train with this weight decay by --set weight_decay={strengths[0]:g}."
+            f"use --set weight_decay={strengths[0]:g} to train with it."
         )
     the_world = World.load(world)
     with hold_folder(folder):
