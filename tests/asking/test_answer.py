@@ -1,4 +1,4 @@
-"""An answer in the forms that people take it in: JSON, tables, pictures, a sentence."""
+"""The forms of an answer: JSON, tables, pictures, a summary."""
 
 import json
 from dataclasses import replace
@@ -16,7 +16,7 @@ def answer(garden_mind: Comprehender) -> Answer:
     return garden_mind.answer("the mouse <chases> the cat", step=0)
 
 
-def test_json_has_what_was_promised(answer: Answer) -> None:
+def test_json_has_the_documented_keys(answer: Answer) -> None:
     content = json.loads(json.dumps(answer.to_dict(), allow_nan=False))
     assert [word["word"] for word in content["words"]] == ["mouse", "chases", "cat"]
     for word in content["words"]:
@@ -39,7 +39,7 @@ def test_the_likeliest_come_first(answer: Answer) -> None:
         answer.to_dict(top=0)
 
 
-def test_what_is_no_candidate_is_said_to_be_none(answer: Answer) -> None:
+def test_unknown_positions_roles_and_fillers_are_refused(answer: Answer) -> None:
     assert answer.belief(-1, "agent", "mouse") == answer.belief(2, "agent", "mouse")
     assert answer.beliefs(-1, "agent", 1) == answer.beliefs(2, "agent", 1)
     with pytest.raises(UserError, match="position must be from 0 to 2, or -1 for the last word"):
@@ -116,7 +116,9 @@ def test_summary_names_reading_rival_and_what_is_undecided(answer: Answer) -> No
         action_chase=0.99,
     )
     first, second = torn.summary.split("\n")
-    assert first == ("Reads: the cat chases the mouse (40 %). Word order: mouse chases cat (30 %).")
+    assert first == (
+        "Reads: the cat chases the mouse (40 %). Syntax: the mouse chases the cat (30 %)."
+    )
     assert second == ("Undecided patient: cat 45 % or mouse 40 %. Impossible in the world garden.")
 
 
@@ -179,7 +181,7 @@ def test_every_word_has_its_own_summary(garden_mind: Comprehender) -> None:
     assert [word["summary"] for word in content["words"]] == [answer.summarise(p) for p in range(3)]
     assert content["summary"] == content["words"][-1]["summary"] == answer.summary
     assert (
-        "Word order says the ball" in content["words"][0]["summary"]
+        "Syntax: the ball" in content["words"][0]["summary"]
         or "Reads: the ball" in (content["words"][0]["summary"])
     )
     assert repr(answer).startswith("<Answer to 'the ball chases the dog': Reads: the")
@@ -187,7 +189,7 @@ def test_every_word_has_its_own_summary(garden_mind: Comprehender) -> None:
         assert len(word["summary"].split("\n")) == 2
 
 
-def test_what_is_probable_is_listed_though_it_is_not_believed(answer: Answer) -> None:
+def test_probable_fillers_are_listed_even_if_not_believed(answer: Answer) -> None:
     truth = answer.truth.copy()
     agent, ball = answer.roles.index("agent"), answer.fillers.index("ball")
     truth[0, agent] = 0

@@ -23,7 +23,7 @@ SENTENCE = "The cat chases the mouse on the lawn."
 REVERSAL = "the mouse chases the cat"
 
 
-def test_trained_beliefs_are_the_networks(garden_mind: Comprehender, small_run: Run) -> None:
+def test_trained_beliefs_agree_with_jax(garden_mind: Comprehender, small_run: Run) -> None:
     """NumPy and JAX compute the same network."""
     answer = garden_mind.answer(SENTENCE)
     network = small_run.networks[1]
@@ -44,7 +44,7 @@ def test_first_word_is_measured_from_silence() -> None:
     np.testing.assert_allclose(compute_semantic_update(gestalts), [0.75, 0.75])
 
 
-def test_truth_is_the_worlds(garden_mind: Comprehender, garden: World) -> None:
+def test_truth_agrees_with_the_world(garden_mind: Comprehender, garden: World) -> None:
     answer = garden_mind.answer(SENTENCE)
     for position, heard in enumerate(["cat", "cat chases", "cat chases mouse", SENTENCE]):
         for r, role in enumerate(answer.roles):
@@ -104,7 +104,7 @@ def test_converged_ensemble_is_the_posterior(garden_mind: Comprehender, small_ru
         np.testing.assert_allclose(ours, summed.sum(axis=-1), atol=2e-4)
 
 
-def test_a_recalled_beginning_changes_nothing(garden_mind: Comprehender) -> None:
+def test_a_cached_prefix_changes_no_bit(garden_mind: Comprehender) -> None:
     """Whether a sentence is heard at once or word by word after another, the bits are the same."""
     fresh, again = (Comprehender(garden_mind.source) for _ in range(2))
     for text in ("the cat", "the cat chases", "the cat chases the ball", SENTENCE):
@@ -165,7 +165,7 @@ def test_bad_sentences_get_one_clear_sentence(
         garden_mind.answer(text)
 
 
-def test_unknown_words_are_told_apart(garden_mind: Comprehender) -> None:
+def test_unknown_words_have_an_error_of_their_own(garden_mind: Comprehender) -> None:
     with pytest.raises(UnknownWordError):
         garden_mind.answer("the zebra")
 
@@ -200,7 +200,7 @@ def test_one_ensemble_is_made_however_many_threads_ask(
     assert capsys.readouterr().err.count("is computed once") == 1
 
 
-def test_only_the_latest_are_kept() -> None:
+def test_the_least_recently_used_value_is_dropped() -> None:
     kept = Latest(2)
     for name in "aba":  # so that b is the one asked for longest ago
         kept.keep(name, name.upper())

@@ -1,4 +1,4 @@
-"""Finding, making and keeping what answers need, in a real cache folder."""
+"""Networks and ensembles are found, computed and kept in a real cache folder."""
 
 import os
 import shutil
@@ -26,7 +26,7 @@ def source(run: Path) -> Source:
     return Source.choose(run=run, network=1, settings=TINY)
 
 
-def test_what_was_made_is_found_again(garden_mind: Comprehender, saved_run: Path) -> None:
+def test_ensembles_are_reused_from_the_cache(garden_mind: Comprehender, saved_run: Path) -> None:
     first = garden_mind.answer("the cat chases").bayes
     file = source(saved_run).folder / "path_1_1.safetensors"
     before = file.stat().st_mtime_ns
@@ -49,7 +49,7 @@ def test_other_settings_and_networks_are_other_folders(saved_run: Path, cache: P
 @pytest.mark.parametrize(
     "damage", ["truncated", "header", "missing", "bit", "not a number", "shape"]
 )
-def test_damaged_files_are_made_again(
+def test_damaged_files_are_recomputed(
     garden_mind: Comprehender, saved_run: Path, damage: str
 ) -> None:
     before = garden_mind.answer("the cat chases").bayes

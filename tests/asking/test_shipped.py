@@ -1,4 +1,4 @@
-"""The networks that come with the package: read, asked, and made again."""
+"""The networks that come with the package: their files, their answers, and how they are made."""
 
 import json
 import os
@@ -50,7 +50,7 @@ def test_files_are_small_and_say_what_they_hold() -> None:
         assert header["0/directions"]["shape"] == [int(ranks.sum()), 101]
 
 
-def test_an_altered_world_has_none() -> None:
+def test_an_altered_world_has_no_networks_in_the_package() -> None:
     assert find_shipped(World.load("slips")) is not None
     assert find_shipped(World.load("slips", slip=0.1)) is None
     other = replace(DEFAULT, kept_steps=(0, 17))

@@ -1,4 +1,4 @@
-"""Words as answers, and what the order of words says."""
+"""Words as answers, and the roles that syntax indicates."""
 
 import pytest
 
@@ -17,7 +17,7 @@ def test_every_word_has_a_unit_of_its_own(paper: World) -> None:
         assert not {"eat", "kitchen"} & considered
 
 
-def test_a_word_without_one_is_read_off_its_rarest_feature() -> None:
+def test_a_word_without_a_unit_is_read_off_its_rarest_feature() -> None:
     text = read_example().replace('dog = ["animal", "barks", "dog"]', 'dog = ["animal", "barks"]')
     world = World.from_toml(text)
     vocabulary = Vocabulary.from_world(world)
@@ -37,13 +37,11 @@ def test_a_word_without_one_is_read_off_its_rarest_feature() -> None:
         ("eats eats", {}),
     ],
 )
-def test_order_of_words_says_who_does_what(
-    paper: World, sentence: str, roles: dict[str, str]
-) -> None:
+def test_syntax_indicates_who_does_what(paper: World, sentence: str, roles: dict[str, str]) -> None:
     assert find_indicated_roles(paper, paper.parse(sentence)) == roles
 
 
-def test_passives_turn_the_order_round(sg2018: World) -> None:
+def test_passives_name_the_patient_first(sg2018: World) -> None:
     passive = next(
         sentence.text
         for sentence in sg2018.sentences
@@ -54,7 +52,7 @@ def test_passives_turn_the_order_round(sg2018: World) -> None:
     assert words.index(roles["patient"]) < words.index(roles["agent"])
 
 
-def test_case_says_who_does_what_where_a_world_has_it() -> None:
+def test_case_indicates_who_does_what_where_a_world_has_it() -> None:
     world = World.load("word_order")
     said = find_indicated_roles(world, world.parse("den Hund jagt der Fuchs"))
     assert said == {"patient": "Hund", "action": "jagen", "agent": "Fuchs"}

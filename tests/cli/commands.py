@@ -1,4 +1,4 @@
-"""Commands as tests give them: in this process, or in one of their own where that is the point.
+"""Run commands in tests: in this process, or in one of their own where a test needs that.
 
 A process takes seconds to start, to import JAX and to trace its programs anew.
 """

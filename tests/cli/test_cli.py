@@ -7,15 +7,18 @@ import pty
 import re
 import signal
 import subprocess
+import sys
 import time
 from itertools import pairwise
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 from rich.table import Table
 
 import equivocal
 from equivocal.cli.console import show_table
+from equivocal.errors import UserError
 from equivocal.gestalt import Network
 from tests.cli.commands import COMMAND, fails, run, run_process
 
@@ -173,6 +176,30 @@ def test_progress_is_a_bar_that_moves_every_two_seconds_on_a_terminal(trained: P
     assert [line for line in drawn if not re.fullmatch(layout, line)] == []
 
 
+@pytest.mark.parametrize(
+    ("command", "what"),
+    [
+        (["multiverse", "--match"], "match"),
+        (["multiverse"], "multiverse"),
+        (["sweep", "--vary", "training.seed=0,1"], "sweep"),
+    ],
+)
+def test_progress_is_shown_while_libraries_are_loaded(
+    command: list[str], what: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The imports of a new process take seconds; here one of them does."""
+
+    class SlowModule(ModuleType):
+        def __getattr__(self, name: str) -> None:
+            time.sleep(1.5)
+            raise UserError("loaded")
+
+    name = "equivocal.experiments.grids"
+    monkeypatch.setitem(sys.modules, name, SlowModule(name))
+    done = run(*command)
+    assert done.stderr.splitlines() == [f"{what}: loading, 1 s so far", "error: loaded"]
+
+
 @pytest.mark.slow
 def test_cross_validation_from_the_command_line(trained: Path) -> None:
     result = run(*TRAIN, *QUICK, "--folds", 2, "--out", "cv", cwd=trained)
@@ -216,6 +243,7 @@ def test_cross_validation_from_the_command_line(trained: Path) -> None:
         (["train", "--set", "hidden=x"], "hidden must be a whole number"),
         (["train", "--networks", "1", "--set", "networks=2"], "networks is given twice"),
         (["train", "--seed", "18446744073709551616"], "seed must be from 0"),
+        (["train", "--strength", "1e-5"], "add --choose-decay, or use --set weight_decay=1e-05"),
         (["world", "sample", "paper", "--csv", "/"], "/ exists already"),
         (["world", "sample", "paper", "-n", "99999999999999"], "from 1 to 10,000,000"),
         (["train", "--set", "hidden=999999999"], "hidden must be from 1 to 10,000"),

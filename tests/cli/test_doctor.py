@@ -85,7 +85,7 @@ def test_jax_is_missing_and_an_extra_and_a_folder(tmp_path: Path) -> None:
     assert "EQUIVOCAL_CACHE" in found["cache folder"]["advice"]
 
 
-def test_jax_that_crashes_is_outlived(tmp_path: Path) -> None:
+def test_a_crash_of_jax_is_reported(tmp_path: Path) -> None:
     (tmp_path / "jax").mkdir()
     (tmp_path / "jax" / "__init__.py").write_text("import os; os.abort()")
     result = doctor(PYTHONPATH=str(tmp_path), JAX_PLATFORMS="")

@@ -76,8 +76,9 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write_sweep(folder, SWEEP)
     result = run("sweep.toml", "--workers", "1", "--out", "whole", cwd=folder)
     assert result.returncode == 0, result.stderr
+    begin = r"(sweep: (loading|starting), .*\n)*"
     link = r"1 worker; dashboard: http://127\.0\.0\.1:\d+/status\n"
-    assert re.fullmatch(link + r"(sweep: \d/6, .*\n)*", result.stderr), result.stderr
+    assert re.fullmatch(begin + link + r"(sweep: \d/6, .*\n)*", result.stderr), result.stderr
     told = "6 points; only the paper's study has claims to judge\nwrote whole/sweep.csv and whole"
     assert result.stdout.startswith(told)
     return folder / "whole"

@@ -1,4 +1,4 @@
-"""The API over real HTTP: what it answers, what it refuses, what it never lets out."""
+"""The API over real HTTP: its answers, its refusals, and what it must not reveal."""
 
 import csv
 import http.client
@@ -43,8 +43,8 @@ def test_comprehend_is_what_ask_prints(server: str, mind: Comprehender) -> None:
 
 
 @pytest.mark.parametrize("step", [17, "converged"])
-def test_what_is_written_word_by_word_is_the_whole_answer(mind: Comprehender, step: Any) -> None:
-    """Beginnings are shared, and mean other things as the sentence goes on."""
+def test_json_written_word_by_word_is_that_of_to_dict(mind: Comprehender, step: Any) -> None:
+    """Sentences share prefixes, whose reading may change as the sentence goes on."""
     writer = Writer(most=20)  # so that some are forgotten
     texts = [sentence.text for sentence in mind.world.sentences[::150]]
     texts += ["the pizza", "pizza", "at dinner pizza eats woman", REVERSAL, f"{REVERSAL} man"]
@@ -57,7 +57,7 @@ def test_what_is_written_word_by_word_is_the_whole_answer(mind: Comprehender, st
     assert len(writer._kept) == 20
 
 
-def test_choices_are_heeded(server: str, mind: Comprehender) -> None:
+def test_query_parameters_are_used(server: str, mind: Comprehender) -> None:
     query = {"sentence": REVERSAL, "prior_variance": "5", "step": "17", "top": "2"}
     _, body, _ = get(server, "/api/comprehend", **query)
     expected = mind.answer(REVERSAL, prior_variance=5.0, step=17).to_dict(2)
@@ -161,7 +161,7 @@ def test_every_answer_has_the_security_headers(server: str) -> None:
         assert "server" not in headers
 
 
-def test_nothing_is_kept_by_browsers(server: str) -> None:
+def test_browsers_cache_no_answers(server: str) -> None:
     assert get(server, "/api/comprehend.csv", sentence="woman")[2]["Cache-Control"] == "no-store"
     assert get(server, "/static/style.css")[2]["Cache-Control"] == "no-cache"
 
@@ -202,7 +202,7 @@ def test_every_loopback_address_answers_to_its_own_name(mind: Comprehender, host
         assert get(address, "/api/health")[0] == 200
 
 
-def test_an_answer_has_a_limit_time() -> None:
+def test_an_answer_has_a_time_limit() -> None:
     def forever() -> None:
         with limit_time(0.05):
             while True:
@@ -229,8 +229,8 @@ def test_other_names_are_not_answered(server: str) -> None:
         assert "does not answer to that name" in json.loads(response.read())["error"]
 
 
-def test_what_was_answered_is_recalled(server: str, mind: Comprehender) -> None:
-    """A mind that lost a layer still answers what it has been asked, and nothing else."""
+def test_repeated_questions_are_answered_from_the_cache(server: str, mind: Comprehender) -> None:
+    """A comprehender that lost a layer still answers earlier questions, and no others."""
     first = get(server, "/api/comprehend", sentence="the boy plays the chess")
     kept = mind.network.weights.pop("query.hidden_bias")
     try:
@@ -243,8 +243,8 @@ def test_what_was_answered_is_recalled(server: str, mind: Comprehender) -> None:
     assert new == 500
 
 
-def test_faults_of_ours_show_no_traceback(server: str, mind: Comprehender) -> None:
-    """A mind that lost a layer: the client learns nothing of paths or code."""
+def test_internal_errors_show_no_traceback(server: str, mind: Comprehender) -> None:
+    """Where a layer of the network is lost, the client learns nothing of paths or code."""
     kept = mind.network.weights.pop("query.hidden_bias")
     try:
         status, body, headers = get(server, "/api/comprehend", sentence="letter eats letter")

@@ -21,7 +21,7 @@ def test_examples_come_from_the_world(paper: World, garden: World) -> None:
     assert "The paper's pair" not in {example.group for example in find_examples(garden)}
 
 
-def test_misleading_sentences_make_sure_of_what_is_then_not_so(paper: World) -> None:
+def test_misleading_sentences_build_up_a_belief_and_take_it_back(paper: World) -> None:
     texts = [example.sentence for example in find_examples(paper) if "taken back" in example.group]
     assert texts
     for text in texts:

@@ -105,6 +105,9 @@ def test_first_visit_shows_the_papers_reversal(page: Any, server: str, mind: Com
         assert trained == pytest.approx(expected.belief(3, role, filler).mle, abs=1e-4)
     assert expected.summary.split(". ")[0] in plain_text(page, ".summary .headline")
     assert plain_text(page, ".summary .doubt") == describe_doubt(expected)
+    drawn = page.locator("svg.picture").first.text_content()
+    assert "syntax: pizza" in drawn
+    assert "word order" not in drawn  # a passive is marked by more than that
     page.locator("#words button").nth(1).click()
     assert plain_text(page, ".summary .doubt") == describe_doubt(expected, 1)
 

@@ -77,7 +77,7 @@ def test_two_processes_answer_and_end_together(
     bind_socket("127.0.0.1", port).close()  # the port is free again
 
 
-def test_one_process_where_it_cannot_be_copied(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_process_where_forking_is_unsafe(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, "jax", raising=False)
     assert choose_workers() == min(2, len(os.sched_getaffinity(0)))
     assert choose_workers(5) == 5

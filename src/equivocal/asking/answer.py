@@ -1,4 +1,4 @@
-"""`Answer`: the beliefs after each word of a sentence, labelled, to be read, drawn and sent.
+"""`Answer`: the beliefs after each word of a sentence, as arrays, a table, JSON or a figure.
 
 `Answer.to_dict` is the object that `equivocal ask --json` prints and `/api/comprehend` sends; its
 keys are a public interface: do not rename them.
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["NOTABLE", "TOP", "Answer", "Belief"]
 
-TOP = 4  # fillers of a role that are listed unless more are asked for
+TOP = 4  # how many fillers of a role are listed by default
 NOTABLE = 0.05  # a filler of at least this exact probability is listed, believed or not
 BELIEFS = ("mle", "bayes", "low", "high", "truth")
 
@@ -38,28 +38,28 @@ class Belief(NamedTuple):
     low: float  # 5 % quantile over the ensemble
     high: float  # 95 % quantile over the ensemble
     truth: float | None  # exact probability; None where the words so far are impossible
-    said: bool  # the word has been heard
+    said: bool  # whether the word has been heard
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class Answer:
     """Beliefs after each word of one sentence.
 
-    Arrays are (word, role, filler), with NaN for what is no candidate for a role.
+    Arrays are (word, role, filler), with NaN where a filler is no candidate for a role.
     """
 
     sentence: str
     world: str
-    network: str  # where it comes from
+    network: str  # which networks answered, in words
     prior_variance: float
     step: int | str  # of the paper's sampler, or "converged"
     time: float | None  # sampler time τ at that step; None for "converged"
     heard: "Utterance"  # constituents: as typed (`text`), as the world calls them (`word`)
     roles: tuple[str, ...]
-    participants: tuple[str, ...]  # roles that word order alone marks
+    participants: tuple[str, ...]  # roles of who does what to whom (see `Vocabulary`)
     exact: bool  # whether `truth` is known
     fillers: tuple[str, ...]
-    candidates: NDArray[np.bool_]  # (role, filler): what is listed for a role
+    candidates: NDArray[np.bool_]  # (role, filler): whether the filler may be listed for the role
     mle: Floats
     bayes: Floats
     low: Floats
@@ -68,9 +68,9 @@ class Answer:
     entropy: Floats  # (word, role): summed over the role's candidates, in nats
     epistemic: Floats  # (word, role): the epistemic part of `entropy`
     semantic_update: Floats  # (word,)
-    indicated: dict[str, str] = field(default_factory=dict)  # role → word, by word order
-    verbs: dict[str, str] = field(default_factory=dict)  # action → how it is said
-    networks: tuple["Answer", ...] = ()  # what each network says alone
+    indicated: dict[str, str] = field(default_factory=dict)  # role → word, by syntax alone
+    verbs: dict[str, str] = field(default_factory=dict)  # action → its inflected form
+    networks: tuple["Answer", ...] = ()  # the answer of each network alone
 
     def __repr__(self) -> str:
         return f"<Answer to {self.sentence!r}: {self.summary}>"
@@ -82,7 +82,7 @@ class Answer:
 
     @property
     def words(self) -> tuple[str, ...]:
-        """One label for each constituent, as typed."""
+        """The constituents, as typed."""
         return self.heard.words
 
     @property
@@ -96,7 +96,7 @@ class Answer:
         Parameters
         ----------
         position : int
-            Of the word, from 0; -1 is the last.
+            Position of the word, from 0; -1 is the last.
 
         Returns
         -------
@@ -141,12 +141,12 @@ class Answer:
         Parameters
         ----------
         position : int
-            Of the last word that counts, from 0.
+            Position of the last of these words, from 0.
 
         Returns
         -------
         bool or None
-            None in a world too large to enumerate, where that is not known.
+            None where it is unknown: in a world too large to enumerate.
         """
         return bool(~np.isnan(self.truth[position]).all()) if self.exact else None
 
@@ -160,7 +160,7 @@ class Answer:
         Parameters
         ----------
         position : int
-            Of the word, from 0; -1 is the last.
+            Position of the word, from 0; -1 is the last.
         role : str
             One of `roles`.
         top : int
@@ -180,59 +180,47 @@ class Answer:
         return [self._get_belief(position, r, f) for f in self.choose_fillers(position, r, top)]
 
     def choose_fillers(self, position: int, r: int, top: int) -> list[int]:
-        """Choose what `beliefs` lists, those believed most first, the earliest of equals.
+        """Choose the fillers that `beliefs` lists, the most strongly believed first.
+
+        Of equally strong beliefs, the filler that comes first in `fillers` comes first.
 
         Parameters
         ----------
         position, r : int
-            Of the word, from 0, and of the role.
+            Index of the word and of the role, from 0.
         top : int
-            How many of those believed most.
+            How many fillers to choose for the strength of belief.
 
         Returns
         -------
         list of int
-            Places of fillers.
+            Indices into `fillers`.
         """
         key = position, r, top
         if key not in self._chosen:
-            considered = int(self._number[r])
-            best = self._order[position, r, : min(top, considered)].tolist()
+            number = min(top, np.count_nonzero(self.candidates[r]))
+            best = self._order[position, r, :number].tolist()
             if self.roles[r] in self.participants:
                 heard = (
                     self._places.get(part.word) for part in self.heard.constituents[: position + 1]
                 )
                 best += [f for f in heard if f is not None and self.candidates[r, f]]
-            best += self._probable.get((position, r), [])[:top]
+            truth = self.truth[position, r]
+            probable = np.flatnonzero(self.candidates[r] & (truth >= NOTABLE)).tolist()
+            best += sorted(probable, key=lambda f: -truth[f])[:top]
             self._chosen[key] = list(dict.fromkeys(best))
         return self._chosen[key]
 
     @cached_property
     def _chosen(self) -> dict[tuple[int, int, int], list[int]]:
-        """What `choose_fillers` has chosen: the summary of a word asks for it again and again."""
+        """Cache of `choose_fillers`, which the summary of a word calls many times."""
         return {}
 
     @cached_property
-    def _number(self) -> NDArray[np.intp]:
-        """(roles,): how many candidates there are."""
-        return np.asarray(self.candidates.sum(axis=1))
-
-    @cached_property
     def _order(self) -> NDArray[np.intp]:
-        """(word, role, filler): fillers by the strength of belief, candidates first."""
+        """(word, role, filler): fillers sorted by strength of belief, candidates first."""
         strength = np.where(self.candidates, np.maximum(self.mle, self.bayes), -np.inf)
         return np.argsort(-strength, axis=-1, kind="stable")
-
-    @cached_property
-    def _probable(self) -> dict[tuple[int, int], list[int]]:
-        """The notable candidates of a word and a role, the most probable first."""
-        found: dict[tuple[int, int], list[int]] = {}
-        notable = self.candidates & (self.truth >= NOTABLE)
-        places = np.nonzero(notable)
-        order = np.argsort(-self.truth[places], kind="stable")
-        for position, r, f in np.stack(places, axis=1)[order].tolist():
-            found.setdefault((position, r), []).append(f)
-        return found
 
     @cached_property
     def _places(self) -> dict[str, int]:
@@ -240,7 +228,7 @@ class Answer:
 
     @cached_property
     def said(self) -> list[set[str]]:
-        """The words up to each position."""
+        """The set of words heard up to each position."""
         words = [part.word for part in self.heard]
         return [set(words[: size + 1]) for size in range(len(words))]
 
@@ -250,7 +238,7 @@ class Answer:
         Parameters
         ----------
         position : int
-            Of the word, from 0; -1 is the last.
+            Position of the word, from 0; -1 is the last.
         role, filler : str
             A role, and one of its candidates.
 
@@ -311,7 +299,7 @@ class Answer:
 
     @cached_property
     def _known(self) -> dict[tuple[int, int, int], Belief]:
-        """What `_get_belief` has got."""
+        """Cache of `_get_belief`."""
         return {}
 
     def to_dict(self, top: int = TOP) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The beliefs of Gaussian ensembles in closed form: no draws, the same numbers in any language.
+"""The beliefs of Gaussian ensembles in closed form, so that JavaScript computes the same numbers.
 
 An output unit's logit over an ensemble of last layers is N(μ, s²), so with y = σ(a), docs/maths.md
 (17) and (18), scales 2λ_i and weights w_i of a Gauss quadrature, κ_i² = s² + (2λ_i)², z_i = μ/κ_i:
@@ -23,9 +23,9 @@ Floats = NDArray[np.float32]
 
 LEVEL = 0.9  # of the credible intervals
 QUANTILE = 1.6448536269514722  # Φ(1.64…) = (1 + LEVEL) / 2
-MOST_STEPS = 40  # towards a quantile; five or six are usual
-NEAR = 1e-5  # a step of a quantile, in logits, after which the next would not be seen
-LEAST_SD = np.float32(1e-6)  # of a logit whose quantile is sought
+MOST_STEPS = 40  # of Newton's method for a quantile; five or six are usual
+NEAR = 1e-5  # in logits: a quantile that moves by less has converged
+LEAST_SD = np.float32(1e-6)  # smaller standard deviations of a logit are replaced by this one
 # `make_kolmogorov_nodes(np.float32)` of `equivocal.sampling`, which cannot be imported without JAX
 NODES = np.array(
     [
@@ -44,7 +44,7 @@ DENSITY = 1 / np.sqrt(2 * np.pi)
 
 
 class Beliefs(NamedTuple):
-    """The beliefs of one network's ensemble or of several, of any shape."""
+    """The beliefs of one network's ensemble, or of several together; arrays of any shape."""
 
     bayes: Floats
     low: Floats
@@ -56,7 +56,7 @@ class Beliefs(NamedTuple):
 def compute_beliefs(mean: Floats, sd: Floats) -> Beliefs:
     """Return the beliefs of logits N(`mean`, `sd`²)."""
     bayes, expected = _average(mean, sd)
-    low, high = (expit(_reach_out(mean, sd, sign)) for sign in (-1, 1))
+    low, high = (expit(_compute_quantile(mean, sd, sign)) for sign in (-1, 1))
     return Beliefs(bayes, low, high, *_split_entropy(bayes, expected))
 
 
@@ -79,12 +79,12 @@ def join_beliefs(each: Beliefs, mean: Floats, sd: Floats) -> Beliefs:
 
 
 def _average(mean: Floats, sd: Floats) -> tuple[Floats, Floats]:
-    """Return E[y] and E[H(y)]."""
+    """Return E[y] and E[H(y)] of logits N(`mean`, `sd`²)."""
     scale, weight = (each.reshape(-1, *[1] * mean.ndim) for each in NODES.T.astype(mean.dtype))
     squares = scale * scale
     kappa = np.sqrt(sd * sd + squares)
     z = mean / kappa
-    # added up node by node: a matrix product would round by how many logits there are
+    # summed node by node: the rounding of a matrix product depends on the number of logits
     bayes = (weight * ndtr(z)).sum(axis=0)
     z *= z
     z /= -2
@@ -95,11 +95,12 @@ def _average(mean: Floats, sd: Floats) -> tuple[Floats, Floats]:
 
 
 def _split_entropy(bayes: Floats, expected: Floats) -> tuple[Floats, Floats]:
+    """Return the entropy of the mean belief and its epistemic part."""
     total = entr(bayes) + entr(1 - bayes)
     return total, np.maximum(total - expected, 0)
 
 
-def _reach_out(mean: Floats, sd: Floats, sign: int) -> Floats:
+def _compute_quantile(mean: Floats, sd: Floats, sign: int) -> Floats:
     """Return the lower (-1) or upper (1) quantile of each logit."""
     return np.asarray(mean + sign * mean.dtype.type(QUANTILE) * sd)
 
@@ -109,13 +110,13 @@ def _find_quantiles(mean: Floats, sd: Floats) -> Floats:
 
     Each lies between the quantiles of the networks. Newton's method on the logarithm of the
     distribution function starts at the outer end, from where it rarely oversteps; a step out of the
-    interval in which the quantile is known to lie halves that interval instead. One that is found
-    stays, so that it does not depend on the others.
+    interval in which the quantile is known to lie halves that interval instead. A quantile that
+    has converged is not moved again, so that it does not depend on the others.
     """
-    mean = np.stack([mean, -mean])  # the upper quantile is the lower one of what is mirrored
+    mean = np.stack([mean, -mean])  # the upper quantile is the lower one of the mirrored logits
     inverse = 1 / np.maximum(sd, LEAST_SD)
     share = mean.dtype.type((1 - LEVEL) / 2)
-    ends = _reach_out(mean, sd, -1)
+    ends = _compute_quantile(mean, sd, -1)
     low, high = ends.min(axis=1), ends.max(axis=1)
     found, moving = low, np.full(low.shape, True)
     for _ in range(MOST_STEPS):

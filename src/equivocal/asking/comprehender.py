@@ -1,6 +1,6 @@
-"""`ask`, and the `Comprehender` behind it: a trained network with its ensembles, ready to answer.
+"""`ask`, and the `Comprehender` behind it: trained networks with their ensembles, ready to answer.
 
-What an answer holds is decided in `Comprehender.answer`; `answer` and `rendering` show it.
+`Comprehender.answer` computes the numbers of an answer; `answer` and `rendering` present them.
 """
 
 import unicodedata
@@ -26,10 +26,10 @@ from equivocal.world.queries import NO_NODE
 __all__ = ["MOST_WORDS", "Comprehender", "Latest", "ask", "parse_sentence"]
 
 MOST_WORDS = 30  # far longer than any sentence of a world; keeps an answer to milliseconds
-PICTURES = {"So", "Sc", "Sk"}  # Unicode's categories of emoji, currencies and the like
+PICTURES = {"So", "Sc", "Sk"}  # Unicode categories of emoji, currency signs and other symbols
 CACHED_TRUTHS = 4096
 CACHED_WORDS = 4096  # 10 kB each where three networks answer
-CACHED_ENSEMBLES = 64  # some megabytes each: every step and variance of a server
+CACHED_ENSEMBLES = 64  # some megabytes each; room for every step and variance of a server
 
 
 def ask(
@@ -107,20 +107,20 @@ def parse_sentence(world: World, text: str) -> Utterance:
 
 
 class Latest(OrderedDict[Any, Any]):
-    """Values by key; beyond `most`, the one that was asked for longest ago is forgotten."""
+    """A cache of at most `most` values, which drops the least recently used one first."""
 
     def __init__(self, most: int) -> None:
         super().__init__()
         self.most = most
 
     def find(self, key: object) -> Any:
-        """Return the value of a key, or None, and remember that it was asked for."""
+        """Return the value of a key, or None, and mark it as used."""
         if key in self:
             self.move_to_end(key)
         return self.get(key)
 
     def keep(self, key: object, value: object) -> None:
-        """Keep a value."""
+        """Add a value, and drop the least recently used one if there are too many."""
         self[key] = value
         if len(self) > self.most:
             self.popitem(last=False)
@@ -145,18 +145,18 @@ class Comprehender:
             else open_shipped(shipped)
         )
         self._wanted = [words.places[considered] for considered in words.candidates]
-        self._lock = Lock()  # two threads must not make the same ensemble
+        self._lock = Lock()  # two threads must not compute the same ensemble
         self._heard = Latest(CACHED_WORDS)
         self._find_truth_once = lru_cache(CACHED_TRUTHS)(self._find_truth)
         self._load_once = lru_cache(CACHED_ENSEMBLES)(self._load_ensembles)
 
     @cached_property
     def network(self) -> NumpyNetwork:
-        """All networks as one."""
+        """All networks, stacked into one."""
         return NumpyNetwork.stack([listener.network for listener in self._listeners])
 
     def prepare(self) -> None:
-        """Make every ensemble now rather than when it is first asked for."""
+        """Compute every ensemble now rather than when it is first asked for."""
         for variance in self.settings.prior_variances:
             for step in (CONVERGED, *self.steps):
                 self._load_once(variance, step)
@@ -184,7 +184,7 @@ class Comprehender:
     def answer(
         self, text: str, *, prior_variance: float | None = None, step: int | str = PAPER_STEP
     ) -> Answer:
-        """Return what is believed after each word of a sentence; see `ask`.
+        """Return what the networks believe after each word of a sentence; see `ask`.
 
         Parameters
         ----------
@@ -274,7 +274,7 @@ class Comprehender:
         return Heard.join(words)
 
     def _load_ensembles(self, prior_variance: float, step: int | str) -> Ensembles:
-        """Return the ensembles of all networks at a stop."""
+        """Return the ensembles of all networks at a sampler step, or converged."""
         variances, steps = self.settings.prior_variances, self.steps
         if prior_variance not in variances:
             known = join_names(f"{variance:g}" for variance in variances)
@@ -305,7 +305,7 @@ class Comprehender:
         return truth
 
     def _find_truth(self, node: int) -> NDArray[np.float64]:
-        """Return exact beliefs (role, filler) after one prefix, NaN for a role without event."""
+        """Return exact beliefs (role, filler) after one prefix, NaN for roles never asked."""
         queries = self.world.all_derivations.queries
         truth = np.full((len(self.world.roles), len(self.vocabulary.fillers)), np.nan)
         rows = slice(*np.searchsorted(queries.node, [node, node + 1]))

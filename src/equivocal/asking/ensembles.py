@@ -1,12 +1,12 @@
-"""Networks and their ensembles at one stop, in NumPy: what they believe after each word.
+"""Networks and their ensembles in NumPy, and what they believe after each word.
 
 The equations of a network are those of `equivocal.gestalt.network`; a test compares the two. JAX
 takes a second to import and compiles anew for every sentence length, which is too slow for one
 question.
 
-The weights of output unit k are N(θ_k + δ_k, v (I − Σ_j l_j d_j d_jᵀ)): θ_k is trained, δ_k the
-`shift` that the data made, v the prior's variance and l_j the share of it that the data took away
-along `directions` d_j, few of them where the data say little. A feature vector ψ then has the logit
+The weights of output unit k are N(θ_k + δ_k, v (I − Σ_j l_j d_j d_jᵀ)): θ_k are trained, δ_k is
+their `shift` by the data, v the prior's variance and l_j the share of it that the data removed
+along `directions` d_j, few of them where the data say little. A feature vector ψ has the logit
 
     N( (θ_k + δ_k)·ψ,  v (|ψ|² − Σ_j l_j (d_j·ψ)²) )
 
@@ -32,7 +32,7 @@ Doubles = NDArray[np.float64]
 
 
 def has_network_shapes(weights: dict[str, np.ndarray], tokens: int, units: int) -> bool:
-    """Return whether arrays have the shapes of the weights of a network of a world."""
+    """Return whether the arrays are shaped like the weights of a network with so many units."""
     shapes = {name: array.shape for name, array in weights.items()}
     hidden, gestalt, asked = (
         shapes.get(name, (0,))[0]
@@ -56,9 +56,9 @@ def has_network_shapes(weights: dict[str, np.ndarray], tokens: int, units: int) 
 class NumpyNetwork:
     """A Sentence Gestalt network that is asked for roles and answers with some of its units.
 
-    Its weights have the names that a network file gives them; of the probes' weights there is a
-    row for each role, and of the last layer's a column for each unit that is shown. Several of the
-    same sizes are one whose weights, and all that it computes, have a first axis more (`stack`).
+    Its weights are named as in a network file; the probes' weights have a row for each role, the
+    last layer's a column for each unit that is shown. Several networks of the same sizes are
+    stacked into one, whose weights and results have an additional first axis (`stack`).
     """
 
     weights: dict[str, Floats]
@@ -67,7 +67,7 @@ class NumpyNetwork:
     def select(
         cls, weights: dict[str, Floats], probes: Floats, units: NDArray[np.intp]
     ) -> "NumpyNetwork":
-        """Return a network with what some probes, (probes, all units), and some units need."""
+        """Return a network with the weights of some probes, (probes, all units), and some units."""
         kept = {
             "query.probe_weight": probes @ weights["query.probe_weight"],
             "query.output_weight": weights["query.output_weight"][:, units],
@@ -77,7 +77,7 @@ class NumpyNetwork:
 
     @classmethod
     def stack(cls, networks: "Sequence[NumpyNetwork]") -> "NumpyNetwork":
-        """Return several networks as one."""
+        """Stack several networks into one."""
         names = networks[0].weights
         return cls({name: np.stack([one.weights[name] for one in networks]) for name in names})
 
@@ -92,9 +92,9 @@ class NumpyNetwork:
         Parameters
         ----------
         tokens : (words, 2)
-            What is heard.
+            Tokens of the word and the marker of each constituent; -1 where there is none.
         before : (…, gestalt), optional
-            The gestalt after what was heard earlier.
+            The gestalt after the constituents heard earlier.
 
         Returns
         -------
@@ -115,8 +115,8 @@ class NumpyNetwork:
     def compute_features(self, gestalts: Floats) -> NDArray[np.float64]:
         """Return (ψ, 1), the input of the last layer, as (…, words, roles, D)."""
         w = self.weights
-        # in double precision, as the logits are: how single precision rounds depends on the number
-        # of words, and an answer must not depend on what was recalled
+        # in double precision, as the logits are: rounding in single precision depends on the number
+        # of words, and an answer must not depend on which words come from the cache
         from_gestalt = gestalts.astype(np.float64) @ w["query.gestalt_weight"]
         from_probe = w["query.probe_weight"] + w["query.hidden_bias"][..., None, :]
         psi = expit(from_gestalt[..., None, :] + from_probe[..., None, :, :])
@@ -130,7 +130,7 @@ class NumpyNetwork:
 
 
 def _multiply(vector: Floats, matrix: Floats) -> Floats:
-    """Return vector × matrix, for each network."""
+    """Return vector × matrix for each network."""
     return np.asarray((vector[..., None, :] @ matrix)[..., 0, :])
 
 
@@ -142,9 +142,9 @@ def compute_semantic_update(gestalts: Floats, before: Floats | None = None) -> F
     Parameters
     ----------
     gestalts : (…, words, gestalt)
-        After each word.
+        The gestalt after each word.
     before : (…, gestalt), optional
-        Before the first of them; zero at the beginning of a sentence.
+        The gestalt before the first of them; zero at the beginning of a sentence.
     """
     first = np.zeros_like(gestalts[..., :1, :]) if before is None else before[..., None, :]
     return np.asarray(np.abs(np.diff(gestalts, axis=-2, prepend=first)).sum(axis=-1))
@@ -152,9 +152,9 @@ def compute_semantic_update(gestalts: Floats, before: Floats | None = None) -> F
 
 @dataclass(frozen=True, eq=False)
 class LastLayers:
-    """The last layers of the units that are shown, in the order of the units."""
+    """The ensemble of last layers of one network, for the units that are shown, in their order."""
 
-    variance: float  # v, of the prior
+    variance: float  # v, the prior's variance
     shift: Floats  # δ, (units, D)
     loss: list[Doubles]  # l, (rank,) for each unit
     directions: list[Doubles]  # d, (rank, D) for each unit
@@ -163,14 +163,17 @@ class LastLayers:
 
 @dataclass(frozen=True, eq=False)
 class Listener:
-    """A network, and its last layers by prior variance and step."""
+    """A network, and a function that loads its last layers at a prior variance and a step."""
 
     network: NumpyNetwork
     load: Callable[[float, int | str], LastLayers]
 
 
 class Logits(NamedTuple):
-    """(networks, words, pairs): all candidates of the first role, then of the second, and so on."""
+    """Logits as (networks, words, pairs) arrays.
+
+    Pairs are (role, candidate): all candidates of the first role, then of the second, and so on.
+    """
 
     trained: Floats
     mean: Floats  # over the ensemble
@@ -178,11 +181,11 @@ class Logits(NamedTuple):
 
 
 class _Removed(NamedTuple):
-    """What the data took from the variance of some units of one network."""
+    """How much the data reduced the prior's variance, for some units of one network."""
 
     directions: Doubles  # (D, all ranks)
     loss: Doubles  # (all ranks,)
-    starts: NDArray[np.intp]  # (units,): the first of each
+    starts: NDArray[np.intp]  # (units,): index of each unit's first direction
 
     @classmethod
     def collect(cls, layers: LastLayers, units: NDArray[np.intp]) -> "_Removed":
@@ -205,7 +208,7 @@ class _Group(NamedTuple):
     """Roles with the same candidates."""
 
     roles: list[int]
-    pairs: NDArray[np.intp]  # (roles × candidates,): where they stand among all pairs
+    pairs: NDArray[np.intp]  # (roles × candidates,): their indices among all pairs
     weights: Floats  # (networks, D, 2 × candidates): trained, and the ensembles' mean
     removed: list[_Removed]  # of each network
 
@@ -216,9 +219,9 @@ class Ensembles:
     Parameters
     ----------
     layers : sequence of LastLayers
-        Of each network.
+        The ensemble of each network.
     trained : (networks, units, D)
-        θ.
+        The trained last layers θ.
     wanted : list of (candidates,) arrays
         For each role, the units of its candidates.
     """
@@ -264,7 +267,7 @@ class Ensembles:
 
 
 class Heard(NamedTuple):
-    """What networks made of one word, or of several (then the last axis but one counts them)."""
+    """The results of networks after one word, or several (the last axis but one counts words)."""
 
     shown: Floats  # (4, voices, pairs): mle, bayes, low, high; pairs as in `Logits`
     doubt: Floats  # (2, voices, roles): entropy and its epistemic part, summed over candidates
@@ -273,11 +276,11 @@ class Heard(NamedTuple):
 
     @classmethod
     def join(cls, words: "list[Heard]") -> "Heard":
-        """Put words together."""
+        """Join the results of single words."""
         return cls(*(np.stack(each, axis=-2) for each in zip(*words, strict=True)))
 
     def split(self) -> "list[Heard]":
-        """Return the words one by one."""
+        """Split into the results of single words."""
         number = self.shown.shape[-2]
         return [Heard(*(each[..., t, :].copy() for each in self)) for t in range(number)]
 
@@ -289,7 +292,10 @@ def listen(
     words: Vocabulary,
     before: Floats | None = None,
 ) -> Heard:
-    """Let networks hear (words, 2) tokens, perhaps after what made the gestalts `before`."""
+    """Return what networks believe after each of (words, 2) tokens.
+
+    `before` holds the gestalts of words that were heard earlier.
+    """
     gestalts = network.compute_gestalts(tokens, before)
     logits = ensembles.compute_logits(network.compute_features(gestalts))
     alone = compute_beliefs(logits.mean, logits.sd)
@@ -309,7 +315,7 @@ def listen(
 
 
 def spread(shown: Floats, words: Vocabulary) -> Floats:
-    """Put (…, pairs) into (…, role, filler), NaN for what is no candidate."""
+    """Arrange values (…, pairs) as (…, role, filler), NaN where a filler is no candidate."""
     candidates = words.candidates
     whole = np.full((*shown.shape[:-1], candidates.size), np.nan, np.float32)
     whole[..., np.flatnonzero(candidates)] = shown

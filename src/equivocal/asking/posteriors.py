@@ -1,13 +1,13 @@
-"""A network's weights and ensembles, from the cache or made when they are first asked for.
+"""A network's weights and ensembles, from the cache or computed when they are first asked for.
 
     converged_VARIANCE_NETWORK   the converged posterior, by `exact-flow`
     path_VARIANCE_NETWORK        the paper's sampler with infinitely many particles, at kept steps
 
-Each holds, at its stops, the `shift` (stops, units, D) of the mean, the symmetric `root` (stops,
-units, D, D) of what is left of the prior's covariance, I at the prior, and, along the path, `time`
-(stops,). It is a result in the source's `Store`: one process makes it while others wait, and a
-damaged file is named and recomputed. Default networks are trained again likewise; a run of the
-user's own is never touched. JAX is imported only where something has to be made.
+Each file holds, at its stops, the `shift` (stops, units, D) of the mean, the symmetric `root`
+(stops, units, D, D) of the covariance relative to the prior's (I at the prior) and, for a path, the
+`time` (stops,). It is a result in the source's `Store`: one process computes it while others wait,
+and a damaged file is named and recomputed. Damaged default networks are trained again likewise; a
+run of the user's own is never touched. JAX is imported only where something has to be computed.
 """
 
 from functools import lru_cache
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 Arrays = dict[str, np.ndarray]
-LEAST_LOSS = 1e-7  # share of the prior's variance; the loss of less changes no answer
+LEAST_LOSS = 1e-7  # share of the prior's variance; smaller losses change no answer
 
 
 def load_weights(source: Source) -> Arrays:
@@ -90,7 +90,7 @@ def open_own(source: Source) -> Listener:
 
 
 def _find_losses(roots: np.ndarray) -> tuple[list[np.ndarray], list[np.ndarray]]:
-    """Return what the data took from the prior's variance, and along which directions."""
+    """Return each unit's lost shares of the prior's variance, and the directions of the losses."""
     values, vectors = np.linalg.eigh(roots.astype(np.float64))
     losses, directions = 1 - values**2, vectors.swapaxes(1, 2)
     kept = np.abs(losses) > LEAST_LOSS
@@ -171,7 +171,7 @@ def _compute_path(source: Source, variance: float) -> Arrays:
     )
     times, shifts, roots = [], [], []
     for step, state in enumerate(islice(states, steps[-1] + 1)):
-        np.asarray(state.time)  # waits for the step, so that the share is of work that is done
+        np.asarray(state.time)  # waits for the step, so that only finished work is reported
         report_part(step, steps[-1], "sampling")
         if step in steps:
             times.append(np.median(state.time))

@@ -1,8 +1,8 @@
-"""An answer as others take it: lists for JSON, a table of bars for notebooks, a figure for print.
+"""Other forms of an answer: lists for JSON, a table of bars for notebooks, a figure for print.
 
 `list_answer` is the object that `equivocal ask --json` prints; its keys are a public interface: do
-not rename them. All numbers of a voice, which is one network or all of them together, are taken out
-of its arrays at once; one by one they would take longer than the networks.
+not rename them. A voice is one network, or all of them together. All numbers of a voice are taken
+out of its arrays at once: taking them one by one would last longer than computing them.
 
 The table (`templates/answer.html.j2`) and the figure show the same: a column for each word, a row
 for each role, the fillers believed most with the trained network's belief above the ensemble's, its
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["draw_answer", "list_answer", "list_heading", "list_words", "render_html"]
 
 DIGITS = 7
-LEAST = 16  # numbers below 10 to minus this keep fewer digits
+LEAST = 16  # numbers below 10^-LEAST keep fewer digits
 SHOWN = ("mle", "bayes", "low", "high")
 NAMED = ("sentence", "world", "network", "prior_variance", "step", "time")
 TOP = 3  # fillers of a role in a picture
@@ -37,7 +37,7 @@ INTERVAL = f"{100 * LEVEL:.0f} % interval"
 
 
 def list_answer(answer: "Answer", top: int) -> dict[str, Any]:
-    """Return what `Answer.to_dict` promises."""
+    """Return the dictionary that `Answer.to_dict` describes."""
     words = list_words(answer, top, range(len(answer.heard)))
     return {
         **list_heading(answer),
@@ -52,19 +52,19 @@ def list_answer(answer: "Answer", top: int) -> dict[str, Any]:
 
 
 def list_heading(answer: "Answer") -> dict[str, Any]:
-    """Return what comes before the words."""
+    """Return the entries that come before the words."""
     return {name: getattr(answer, name) for name in NAMED}
 
 
 def list_words(
     answer: "Answer", top: int, positions: Sequence[int]
 ) -> list[tuple[dict[str, Any], ...]]:
-    """Return what is said about the words at some positions.
+    """Return the entries of the words at some positions.
 
     Returns
     -------
     list of tuple of dict
-        For each position what all networks say together, and then what each says alone.
+        For each position, the entry of all networks together, then that of each network alone.
     """
     places = [
         (at, position, r, f)
@@ -93,6 +93,7 @@ def list_words(
 
 
 def _measure(voice: "Answer") -> list[NDArray[Any]]:
+    """Return semantic update, uncertainty and its epistemic part after each word."""
     return [voice.semantic_update, voice.uncertainty, voice.epistemic.mean(axis=1)]
 
 
@@ -104,7 +105,7 @@ def _list_voice(
     shown: list[list[float]],
     measured: list[list[float]],
 ) -> list[dict[str, Any]]:
-    """List what one voice says at some positions."""
+    """Return the entries of one voice at some positions."""
     words: list[dict[str, Any]] = [
         {
             "word": answer.heard.constituents[position].text,
@@ -133,7 +134,7 @@ def _list_voice(
 
 
 def _round(numbers: Any) -> list[Any]:
-    """Round to seven digits, wherever the point is: more than single precision has says nothing.
+    """Round to seven significant digits: single precision has no more.
 
     >>> _round([0.123456789, 0.0, 1.23456789e-9, 98.7654321])
     [0.1234568, 0.0, 1.234568e-09, 98.76543]
@@ -187,6 +188,7 @@ def draw_answer(answer: "Answer") -> "Figure":
 
 
 def _draw_bars(axes: "Axes", beliefs: "list[Belief]") -> None:
+    """Draw the trained belief above the Bayesian one for each filler, with interval and truth."""
     places = range(len(beliefs))
     above, below = ([place + move for place in places] for move in (-0.2, 0.2))
     trained, bayes = [b.mle for b in beliefs], [b.bayes for b in beliefs]

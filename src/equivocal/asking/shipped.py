@@ -1,8 +1,8 @@
 """The networks that come with the package, read from one safetensors file for each world.
 
 `docs/stored_networks.md` has the format, `scripts/ship_networks.py` makes the files. Everything an
-answer needs is in them: weights, and the ensembles of every prior variance and stop as the few
-directions in which the data changed the prior.
+answer needs is in them: weights, and the ensembles of every prior variance and stop (a sampler step
+or "converged"), stored as the few directions in which the data changed the prior.
 """
 
 import json
@@ -38,7 +38,7 @@ def list_shipped() -> dict[str, Path]:
 
 
 def find_shipped(world: World) -> Path | None:
-    """Return the file of a world's networks; None for a world that differs in anything."""
+    """Return the file of a world's networks; None if the world differs from theirs in any way."""
     path = list_shipped().get(world.name)
     fits = path is not None and read_header(path)["fingerprint"] == world.fingerprint
     return path if fits else None
@@ -46,14 +46,14 @@ def find_shipped(world: World) -> Path | None:
 
 @cache
 def read_header(path: Path) -> dict[str, Any]:
-    """Return what a file says about its networks."""
+    """Return the header of a file: fingerprint of the world, prior variances, stops."""
     about, _ = read_tensors(path, names=(), kinds=KINDS)
     header: dict[str, Any] = json.loads(about["equivocal"])
     return header
 
 
 def list_steps(path: Path) -> tuple[int, ...]:
-    """Return the steps of the paper's sampler that a file has; step 0, the prior, needs nothing."""
+    """Return the sampler steps that a file offers; step 0 is the prior, which is not stored."""
     return 0, *(stop for stop in read_header(path)["stops"] if isinstance(stop, int))
 
 
@@ -74,7 +74,7 @@ def open_shipped(path: Path) -> list[Listener]:
 
 
 class _Packed:
-    """The ensembles of one network, unpacked one by one."""
+    """The stored ensembles of one network, unpacked when they are asked for."""
 
     def __init__(self, header: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
         self._variances: list[float] = header["prior_variances"]

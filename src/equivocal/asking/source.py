@@ -26,13 +26,14 @@ PAPER_PAIR = ("during dinner, the woman eats the pizza", "during dinner, the piz
 DEFAULT_WORLD = "slips"  # where a reversed sentence has a true answer
 
 
-# as the paper's networks, but three tell doubt between networks; the rest as `TrainingSettings`
+# sizes as in the paper; three networks, so that the doubt between them is known; the other settings
+# are the defaults of `TrainingSettings`
 TRAINING = {"networks": 3, "sentences": 10_000, "epochs": 60, "hidden": 100, "gestalt": 100}
 
 
 @dataclass(frozen=True, kw_only=True)
 class AskSettings:
-    """Settings of the default networks and of the ensembles, those of the paper where it has them.
+    """Settings of the default networks and of the ensembles; the paper's where it names them.
 
     Parameters
     ----------
@@ -144,7 +145,7 @@ class Source:
 
     @property
     def shipped(self) -> Path | None:
-        """The file of the package that has these networks; None where they are made."""
+        """The file of the package that has these networks; None where there is none."""
         from equivocal.asking.shipped import find_shipped
 
         known = self.run is None and self.settings == DEFAULT
@@ -160,7 +161,7 @@ class Source:
 
     @property
     def name(self) -> str:
-        """The network in words."""
+        """The networks in words, for people."""
         if self.shipped is not None:
             return f"the networks of world {self.world.name} that come with the package"
         if self.run is None:
@@ -169,6 +170,7 @@ class Source:
 
 
 def _choose_folder(world: World, settings: AskSettings, *run: object) -> Path:
+    """Return the cache folder for the networks of a world, or of a run given by its content."""
     key = hash_content(world.fingerprint, asdict(settings), *run)
     plain = "".join(letter for letter in world.name if letter.isalnum())[:24]
     return find_cache_folder() / f"{plain}-{key}"

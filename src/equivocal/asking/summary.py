@@ -3,13 +3,13 @@
 First the reading: the action and the participants that are believed most together, different ones
 for different roles. A reading is believed no more than its least believed part, so that part's
 belief is its own. Early in a sentence only what is believed with some strength is part of it, and
-where no word could be part of it yet, it is an expectation. Then its rival: what word order says,
-if that is another reading, or else the strongest other filler; where that is another participant,
+where no word could be part of it yet, it is an expectation. Then its rival: the reading that syntax
+indicates, if that differs, or else the strongest other filler; where that is another participant,
 the two exchange their roles. Then what is undecided: of the roles that are open, to the networks or
 in truth, the one whose beliefs are furthest from the truth or, where that is unknown, the most
-uncertain. A line that would not fit into a terminal says it more briefly.
+uncertain. Shorter wordings replace those that would not fit into a line of a terminal.
 
-A change of the wording is made in `web/static/summary.js` too, which is given the bounds below.
+Change the wording in `web/static/summary.js` too; that file is given the bounds below.
 """
 
 import re
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["describe_doubt", "format_percent", "summarise"]
 
-RIVAL = 0.05  # a filler that is believed less, and less probable, is no rival
+RIVAL = 0.05  # a filler whose belief and exact probability are both smaller is no rival
 EARLY = 0.2  # a filler that is believed less is no part of a reading yet
 SETTLED = 0.8  # a role whose best filler reaches this is decided
 TRIED = 6  # fillers of each participant among which a reading is sought
@@ -41,16 +41,16 @@ def summarise(answer: "Answer", position: int) -> str:
         if not any(answer.considers(role, word) for role in whole for word in said):
             begin = "Expects"
         believed = _format_belief(reading, exact=not rivals)
-        first = _fit(f"{begin}: {_say(answer, reading)} ({believed}).", rivals)
+        first = _fit_line(f"{begin}: {_phrase_reading(answer, reading)} ({believed}).", rivals)
     else:
         first = "Too early to say who does what."
-    second = _fit("", _describe_undecided(answer, position))
+    second = _fit_line("", _describe_undecided(answer, position))
     if answer.is_possible(position) is False:
-        second = _fit(second, [f" Impossible in the world {answer.world}.", " Impossible."])
+        second = _fit_line(second, [f" Impossible in the world {answer.world}.", " Impossible."])
     return f"{first}\n{second}"
 
 
-def _fit(begin: str, wordings: list[str]) -> str:
+def _fit_line(begin: str, wordings: list[str]) -> str:
     """Return the beginning of a line with the first wording that fits, or else with the last."""
     lines = [begin + wording for wording in wordings] or [begin]
     return next((line for line in lines if len(line) <= WIDTH), lines[-1])
@@ -60,14 +60,14 @@ def _find_reading(answer: "Answer", position: int) -> Reading:
     """Find the fillers of the participants and the action that are believed most together."""
     number = len(answer.participants)
     listed = [answer.beliefs(position, role, TRIED) for role in answer.participants]
-    # more than the others can take away from a role need not be tried
+    # the other participants can take at most one filler each away from a role
     tried = [sorted(beliefs, key=lambda belief: -belief.bayes)[:number] for beliefs in listed]
     choices = [
         choice
         for choice in product(*tried)
         if len({belief.filler for belief in choice}) == len(choice)
     ]
-    # the sum decides between readings that are as doubtful in their worst part
+    # the sum decides between readings whose worst parts are equally doubtful
     best = max(
         choices, key=lambda choice: (min(b.bayes for b in choice), sum(b.bayes for b in choice))
     )
@@ -78,7 +78,7 @@ def _find_reading(answer: "Answer", position: int) -> Reading:
 
 
 def _describe_rival(answer: "Answer", position: int, reading: Reading) -> list[str]:
-    """Name the reading that word order suggests, if it differs, or the best other filler.
+    """Name the reading that syntax indicates, if it differs, or the best other filler.
 
     Shorter wordings follow longer ones; there are none where there is no rival.
     """
@@ -90,17 +90,17 @@ def _describe_rival(answer: "Answer", position: int, reading: Reading) -> list[s
     }
     if any(b.filler != reading[role].filler for role, b in indicated.items() if role in reading):
         action = {role: b for role, b in reading.items() if role == "action"}
-        said = _say(answer, action | indicated)
+        said = _phrase_reading(answer, action | indicated)
         bare = re.sub(r"\bthe ", "", said)
         believed = _format_belief(indicated, exact=False)
         swapped = {b.filler for b in indicated.values()} == {
             reading[role].filler for role in indicated if role in reading
         }
         return [
-            f" Word order says {said} ({_format_belief(indicated, exact=True)}).",
-            f" Word order: {bare} ({believed}).",
-            *([f" Word order: the reverse ({believed})."] if swapped else []),
-            f" Word order differs ({believed}).",
+            f" Syntax: {said} ({_format_belief(indicated, exact=True)}).",
+            f" Syntax: {bare} ({believed}).",
+            *([f" Syntax: the reverse ({believed})."] if swapped else []),
+            f" Syntax differs ({believed}).",
         ]
     others = [
         (max(belief.bayes, belief.truth or 0), role, belief)
@@ -111,11 +111,15 @@ def _describe_rival(answer: "Answer", position: int, reading: Reading) -> list[s
     strength, role, belief = max(others, key=lambda other: other[0])
     if strength < RIVAL:
         return []
-    rival, name, brief = {role: belief}, f" {role}: {_name(answer, role, belief)}", belief.filler
+    rival, name, brief = (
+        {role: belief},
+        f" {role}: {_phrase_filler(answer, role, belief)}",
+        belief.filler,
+    )
     for other, read in reading.items():
         if read.filler == belief.filler and {role, other} <= set(answer.participants):
             rival[other] = answer.belief(position, other, reading[role].filler)
-            name, brief = f": {_say(answer, reading | rival)}", "the reverse"
+            name, brief = f": {_phrase_reading(answer, reading | rival)}", "the reverse"
     believed = _format_belief(rival, exact=False)
     return [
         f" Rival{name} ({_format_belief(rival, exact=True)}).",
@@ -127,7 +131,7 @@ def _describe_rival(answer: "Answer", position: int, reading: Reading) -> list[s
 def _describe_undecided(answer: "Answer", position: int) -> list[str]:
     """Name the open role that is furthest from the truth, with its two fillers that matter.
 
-    The wordings differ in the digits of what is exact; the shortest names one filler alone.
+    Shorter wordings give exact probabilities with fewer digits; the shortest names one filler.
     """
     open_roles = {
         role: two
@@ -178,9 +182,9 @@ def describe_doubt(answer: "Answer", position: int = -1) -> str:
     Parameters
     ----------
     answer : Answer
-        Of several networks, or of one.
+        The answer of several networks, or of one.
     position : int
-        Of the word, from 0; -1 is the last.
+        Position of the word, from 0; -1 is the last.
     """
     number, total = len(answer.networks), float(answer.uncertainty[position])
     epistemic, between = float(answer.epistemic_share[position]), 0.0
@@ -193,16 +197,17 @@ def describe_doubt(answer: "Answer", position: int = -1) -> str:
     return f"Doubt: {words} in the words, {within} within the network; only one was asked."
 
 
-def _say(answer: "Answer", reading: Reading) -> str:
-    """Say who does what to whom; where there are other participants, their roles are named."""
-    named = {role: _name(answer, role, belief) for role, belief in reading.items()}
+def _phrase_reading(answer: "Answer", reading: Reading) -> str:
+    """Say who does what to whom; where other roles take part, all roles are named."""
+    named = {role: _phrase_filler(answer, role, belief) for role, belief in reading.items()}
     order = ("agent", "action", "patient")
     if set(named) <= set(order):
         return " ".join(named[role] for role in order if role in named)
     return ", ".join(f"{role} {filler}" for role, filler in named.items())
 
 
-def _name(answer: "Answer", role: str, belief: "Belief") -> str:
+def _phrase_filler(answer: "Answer", role: str, belief: "Belief") -> str:
+    """Return a filler as part of a sentence: a verb inflected, a noun with its article."""
     if role == "action":
         return answer.verbs.get(belief.filler, belief.filler)
     return f"the {belief.filler}"

@@ -1,7 +1,7 @@
-"""The words that answer a probe, and the roles that word order gives to the words of a sentence.
+"""The words that answer a probe, and the roles that syntax gives to the words of a sentence.
 
 A network answers with output units, people ask for words. Each word is read off one unit: the one
-that has its name, or else the one of its features that the fewest words share.
+of its name, or else the one of its features that the fewest words share.
 """
 
 from dataclasses import dataclass
@@ -22,9 +22,9 @@ class Vocabulary:
 
     fillers: tuple[str, ...]  # every word
     units: NDArray[np.intp]  # (fillers,): the output unit that stands for each
-    participants: tuple[str, ...]  # roles that word order alone marks: who does what to whom
-    candidates: NDArray[np.bool_]  # (roles, fillers): what is considered for each role
-    verbs: dict[str, str]  # how each action is said
+    participants: tuple[str, ...]  # roles that some construction does not mark: who acts on whom
+    candidates: NDArray[np.bool_]  # (roles, fillers): whether a filler is considered for a role
+    verbs: dict[str, str]  # the inflected form of each action
 
     @property
     def shown(self) -> NDArray[np.intp]:
@@ -33,7 +33,7 @@ class Vocabulary:
 
     @property
     def places(self) -> NDArray[np.intp]:
-        """(fillers,): where the unit of each filler stands among those shown."""
+        """(fillers,): index of each filler's unit among those shown."""
         return np.searchsorted(self.shown, self.units)
 
     @classmethod
@@ -43,7 +43,7 @@ class Vocabulary:
         participants = _find_participants(world)
         fill = {role: world.grammar.collect_fillers(r) for r, role in enumerate(world.roles)}
         partaking = set().union(*(fill[role] for role in participants))
-        # whatever takes part may do so in any of these roles: pizzas may eat
+        # whatever takes part in an event may have any of these roles: pizzas may eat
         considered = [partaking if r in participants else fill[r] for r in world.roles]
         numbers = range(len(world.lexicon.words))
         candidates = np.array([[n in words for n in numbers] for words in considered])
@@ -58,6 +58,7 @@ class Vocabulary:
 
 
 def _inflect_verbs(world: World) -> dict[str, str]:
+    """Return the form of each action in the world's first construction."""
     form = world.grammar.constructions[0].verb_form
     actions = sorted(world.grammar.collect_fillers(world.grammar.action_role))
     names = [world.lexicon.words[number] for number in actions]
@@ -76,12 +77,12 @@ def _find_participants(world: World) -> tuple[str, ...]:
 
 
 def find_indicated_roles(world: World, utterance: Utterance) -> dict[str, str]:
-    """Find the word of each role by word order, case and markers alone.
+    """Find the word of each role by syntax alone: word order, case and markers.
 
     Parameters
     ----------
     world : World
-        Whose constructions are tried.
+        The world whose constructions are tried.
     utterance : Utterance
         A sentence or a prefix of one. Plausibility does not count: in "during dinner, the pizza
         eats" the agent is the pizza.

@@ -42,7 +42,7 @@ def main() -> None:
         sys.stderr.flush()
         # Not sys.exit: Python ends itself by SIGINT if an interrupt once passed through exec("…"),
         # as dataclasses use it, even though it was caught.
-        os._exit(128 + signals[0])  # as shells do
+        os._exit(128 + signals[0])  # the exit code that shells give
     # The work is done, but libraries take a while to shut down, and at the very end Python has put
     # the default handlers back: a signal would then end the process as if it had failed.
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -57,12 +57,12 @@ def _run() -> int:
     except ModuleNotFoundError as error:
         what = " ".join(["equivocal", *sys.argv[1:2]])
         sys.stderr.write(f"error: {explain_missing(f'`{what}`', error)}\n")
-        return 2  # as after bad input
+        return 2  # the exit code of bad input
     return run()
 
 
 def _describe_consequence() -> str:
-    """Return what the user may do after an interruption."""
+    """Say what an interruption leaves behind, and how to continue."""
     if sys.argv[1:2] and sys.argv[1] in RESUMING:
         return "what was finished is kept, and the same command continues from there"
     return "no partial results are left behind"
@@ -97,7 +97,7 @@ def _catch_interrupts() -> list[int]:
             raise KeyboardInterrupt
 
     for number in (signal.SIGINT, signal.SIGTERM):
-        if signal.getsignal(number) is not signal.SIG_IGN:  # as under nohup
+        if signal.getsignal(number) is not signal.SIG_IGN:  # which nohup sets, for example
             signal.signal(number, interrupt)
 
     def interrupt_again(what: "sys.UnraisableHookArgs") -> None:

@@ -30,7 +30,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     epilog='Start with `equivocal ask "During dinner, the pizza eats the woman"`.',
 )
-# further words are explained by the command: quotes were forgotten
+# `ask` accepts extra words to explain that the quotes around a sentence were forgotten
 app.command(epilog=list_examples("ask"), context_settings={"allow_extra_args": True})(ask.ask)
 stages = (studies.infer, studies.probe, studies.analyse, studies.report)
 for command in (
@@ -40,13 +40,10 @@ for command in (
 ):
     name = "stages" if command in stages else command.__name__
     app.command(epilog=list_examples(name))(command)
-for name, group in {
-    "world": worlds.app,
-    "study": studies.app,
-    "suites": suites.app,
-    "constructions": suites.constructions,
-}.items():
-    app.add_typer(group, name=name)
+app.add_typer(worlds.app, name="world")
+app.add_typer(studies.app, name="study")
+app.add_typer(suites.app, name="suites")
+app.add_typer(suites.constructions, name="constructions")
 
 
 def _show_version(wanted: bool) -> None:
@@ -66,7 +63,7 @@ def root(
 
 
 def _show_warning(message: Warning | str, *_: object, **__: object) -> None:
-    """Print a warning as one line; where in our code it was raised does not help the reader."""
+    """Print a warning as one line; where in the code it was raised does not help the reader."""
     err.print(Text.assemble(("note: ", "yellow"), str(message)), soft_wrap=True)
 
 
@@ -96,7 +93,7 @@ def run() -> int:
 
 
 def _explain_usage(error: TyperException) -> str:
-    """Say which value of an option is wrong and why, where Typer would repeat pydantic's text."""
+    """Explain a mistake in the options in our words where Typer would repeat pydantic's text."""
     from pydantic import ValidationError
 
     if isinstance(error.__cause__, ValidationError):

@@ -1,7 +1,7 @@
-"""`equivocal ask`: a sentence, and the beliefs after each of its words as tables of bars.
+"""`equivocal ask`, `equivocal serve` and `equivocal page`: ask about a sentence.
 
-`equivocal serve`: the same as a page in the browser, and the JSON API behind it. `equivocal page`:
-the page as one file that needs no server and no network.
+`ask` prints the beliefs after each word as tables of bars, `serve` runs the page for the browser
+and its JSON API, and `page` writes the page as one file that needs neither server nor internet.
 """
 
 import json
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from equivocal.asking import Answer, Belief, Comprehender
 
 BAR = 8  # characters
-WORTH_A_LINE = 0.01  # fillers believed less are left out, unless they were heard or are likely
+WORTH_A_LINE = 0.01  # fillers that are believed less and less probable are left out, unless heard
 MEGABYTE = 1_000_000
 NARROWEST, SIDE_BY_SIDE = 76, 160  # columns of the terminal that one and two answers need
 
@@ -90,7 +90,7 @@ def ask(
             content["compare"] = answers[1].to_dict(top)
         out.file.write(json.dumps(content, ensure_ascii=False) + "\n")
         return
-    shown = [_show_answer(answer, top) for answer in answers]
+    shown = [_render_answer(answer, top) for answer in answers]
     if len(shown) == 2 and out.width >= SIDE_BY_SIDE:
         both = Table.grid(padding=(0, 2), expand=True)
         both.add_row(*shown)
@@ -105,7 +105,7 @@ def ask(
 def open_comprehender(
     world: str | None, run: Path | None, network: int, texts: Sequence[str] = ()
 ) -> "Comprehender":
-    """Open the comprehender that the options name, once all texts are known to be parsed."""
+    """Open the comprehender that the options name, once all texts have been parsed."""
     from equivocal.asking import Comprehender, Source
     from equivocal.asking.comprehender import parse_sentence
 
@@ -115,10 +115,11 @@ def open_comprehender(
     return Comprehender(source)
 
 
-def _show_answer(answer: "Answer", top: int) -> RenderableType:
+def _render_answer(answer: "Answer", top: int) -> RenderableType:
+    """Return the sentence, its summary and a table of beliefs for each word."""
     from equivocal.asking.summary import describe_doubt
 
-    tables = [_show_word(answer, position, top) for position in range(len(answer.words))]
+    tables = [_render_word(answer, position, top) for position in range(len(answer.words))]
     heading = Text(answer.sentence, style="underline")
     doubt = Text(describe_doubt(answer), "dim")
     return Group(heading, Text(answer.summary), doubt, *tables, Text())
@@ -134,8 +135,8 @@ def _describe_step(step: int | str) -> str:
     return f"Step {step} of the sampler{stops}; --step {CONVERGED} may answer otherwise."
 
 
-def _show_word(answer: "Answer", position: int, top: int) -> Table:
-    """Show the beliefs after one word as a table."""
+def _render_word(answer: "Answer", position: int, top: int) -> Table:
+    """Return the beliefs after one word as a table."""
     from equivocal.asking.summary import format_percent
 
     table = Table(
@@ -158,19 +159,19 @@ def _show_word(answer: "Answer", position: int, top: int) -> Table:
     table.add_column("truth", width=5)
     for role in answer.roles:
         listed = answer.beliefs(position, role, top)
-        named = role in answer.participants
+        takes_part = role in answer.participants
         kept = [
             b
             for b in listed
-            if (named and b.said) or max(b.mle, b.bayes, b.truth or 0) >= WORTH_A_LINE
+            if (takes_part and b.said) or max(b.mle, b.bayes, b.truth or 0) >= WORTH_A_LINE
         ]
         for number, belief in enumerate(kept or listed[:1]):
-            table.add_row(role if number == 0 else "", *_show_belief(belief))
+            table.add_row(role if number == 0 else "", *_render_belief(belief))
     return table
 
 
-def _show_belief(belief: "Belief") -> list[Text]:
-    truth = "" if belief.truth is None else f"{belief.truth:.2f}"
+def _render_belief(belief: "Belief") -> list[Text]:
+    """Return the cells of one filler."""
     return [
         Text(belief.filler, style="bold" if belief.said else ""),
         Text.assemble((_draw_bar(belief.mle), "blue"), f" {belief.mle:.3f}"),
@@ -178,7 +179,7 @@ def _show_belief(belief: "Belief") -> list[Text]:
             (_draw_bar(belief.bayes), "dark_orange"),
             f" {belief.bayes:.3f} {belief.low:.3f}–{belief.high:.3f}",
         ),
-        Text(truth),
+        Text("" if belief.truth is None else f"{belief.truth:.2f}"),
     ]
 
 
@@ -190,8 +191,7 @@ def _draw_bar(share: float) -> str:
     """
     if not out.encoding.startswith("utf"):
         return ("#" * round(share * BAR)).ljust(BAR)
-    eighths = round(share * BAR * 8)
-    whole, rest = divmod(eighths, 8)
+    whole, rest = divmod(round(share * BAR * 8), 8)
     return ("█" * whole + ("" if rest == 0 else " ▏▎▍▌▋▊▉"[rest])).ljust(BAR)
 
 
@@ -243,7 +243,7 @@ def serve(
     number = bound.getsockname()[1]
     shown = f"[{host}]" if ":" in host else host
     out.print(f"the page is at http://{shown}:{number}/ (Ctrl-C ends it)", soft_wrap=True)
-    with suppress(KeyboardInterrupt):  # the way to stop it
+    with suppress(KeyboardInterrupt):  # Ctrl-C is the way to stop the server
         serving.serve(comprehenders, bound, host, answering)
 
 
@@ -264,14 +264,13 @@ def page(
     from equivocal.web.page import build_page
 
     if out_file.suffix not in (".html", ".htm"):
-        raise UserError(
-            f"a page ends in .html, got {str(out_file)!r}; try {out_file / 'page.html'}."
-            if out_file.is_dir()
-            else f"a page ends in .html, got {str(out_file)!r}; try {str(out_file) + '.html'!r}."
-        )
+        better = out_file / "page.html" if out_file.is_dir() else f"{out_file}.html"
+        raise UserError(f"a page ends in .html, got {str(out_file)!r}; try {str(better)!r}.")
     text = build_page([*(world or []), *(more or [])] or None)
     folder = out_file.parent
-    made = "" if folder.is_dir() else f" in the new folder {folder}"  # or a slip goes unnoticed
+    made = (
+        "" if folder.is_dir() else f" in the new folder {folder}"
+    )  # so that a mistyped folder is noticed
     write_text_atomically(out_file, text)
     size = len(text.encode()) / MEGABYTE
     out.print(f"wrote {out_file}{made} ({size:.1f} MB); open it in a browser", soft_wrap=True)

@@ -1,8 +1,8 @@
 """Comprehenders compared with people (`equivocal people`) and with the truth (`equivocal doubt`).
 
-`people`: how comprehenders read implausible sentences, beside what is known of people. `doubt`:
-kinds of uncertainty, scored against the truth; where reversals are possible sentences (`--world
-slips`), the frontier: errors on reversals against errors on congruent sentences.
+`people` compares how comprehenders and people read implausible sentences. `doubt` scores kinds of
+uncertainty against the truth; where reversals are possible sentences (`--world slips`) it maps the
+frontier: errors on reversals against errors on congruent sentences.
 """
 
 import textwrap
@@ -29,7 +29,7 @@ COLUMNS = {
     "auroc_entropy": "by entropy",
     "auroc": "AUROC",
 }
-DIRECTIONS = {"list effect": "< 0", "order of not literal": "> 0"}  # no number is known
+DIRECTIONS = {"list effect": "< 0", "order of not literal": "> 0"}  # only a direction is known
 NARROW: dict[str, Any] = {"box": box.SIMPLE, "padding": 0, "show_edge": False}
 
 
@@ -89,11 +89,12 @@ def show_tables(tables: "Mapping[str, pd.DataFrame]", networks: int) -> None:
 
 
 def _format(value: float, digits: int = 3) -> str:
+    """Format a number, with a dash for a missing one."""
     return "–" if isnan(value) else f"{round(value, digits) + 0.0:.{digits}f}"  # no -0.000
 
 
 def _break_names(names: Iterable[str]) -> list[str]:
-    """Break names of comprehenders, so that the columns below them are narrow."""
+    """Break the names of comprehenders into lines, so that their columns are narrow."""
     short = (name.removeprefix("posterior, ").replace(" = ", "=") for name in names)
     return [textwrap.fill(name.replace(",", ""), 9) for name in short]
 
@@ -109,7 +110,7 @@ def _name_number(measure: str, construction: str, plausibility: str) -> str:
 def _show_people(table: "pd.DataFrame", scores: "pd.DataFrame") -> None:
     """Print every human number with the value of every comprehender, and the scores below.
 
-    What no comprehender has a counterpart of is named in a sentence.
+    Human numbers without a counterpart in any comprehender are named in a sentence.
     """
     names = list(scores["comprehender"])
     rows, lacking = [], []
@@ -159,10 +160,10 @@ def _show_against_ideal(table: "pd.DataFrame", networks: int) -> None:
     """Print how close each comprehender is to the ideal one, sentence by sentence."""
     from equivocal.world import PLAUSIBILITY
 
-    of = table.set_index(["comprehender", "plausibility"]).to_dict("index")
+    measured = table.set_index(["comprehender", "plausibility"]).to_dict("index")
     rows = []
     for name in dict.fromkeys(table["comprehender"]):
-        found = [of.get((name, kind), {}) for kind in ("all", "unlikely", *PLAUSIBILITY)]
+        found = [measured.get((name, kind), {}) for kind in ("all", "unlikely", *PLAUSIBILITY)]
         nan = float("nan")
         correlations = [_format(each.get("correlation", nan)) for each in found[:2]]
         slope, nats = _format(found[0]["slope"]), _format(found[0]["divergence"], 4)
@@ -174,7 +175,7 @@ def _show_against_ideal(table: "pd.DataFrame", networks: int) -> None:
 
 
 def _show_fit(table: "pd.DataFrame") -> None:
-    """Print estimates, profile intervals and what is identified."""
+    """Print the estimates, their profile intervals and whether the data identify them."""
     cells = {"parameter": "{parameter}", "before": "{start:.4g}", "estimate": "{estimate:.4g}"}
     cells |= {"low": "{low:.3g}", "high": "{high:.3g}", "range": "{least:g} to {most:g}"}
     show_frame(table, cells | {"identified": "{identified}"}, box=box.SIMPLE)
@@ -228,7 +229,7 @@ def doubt(
 
     how: dict[str, Any] = {"quick": quick, "networks": networks, "seed": seed}
     if along is not None:
-        _follow(along, world or "slips", folder, corpora=corpora, **how)
+        _follow_learning(along, world or "slips", folder, corpora=corpora, **how)
         return
     if corpora is not None:
         raise UserError("--corpora is for --along; give another --seed for another corpus.")
@@ -253,7 +254,7 @@ def doubt(
 
 
 def _show_scores(summary: "pd.DataFrame", networks: int) -> None:
-    """Print the scores and costs of each kind."""
+    """Print the scores and costs of each kind of uncertainty."""
     from equivocal.uncertainty.comparison import describe_score
 
     rows = []
@@ -267,14 +268,16 @@ def _show_scores(summary: "pd.DataFrame", networks: int) -> None:
 
 
 def _show_roles(means: "pd.DataFrame") -> None:
-    """Print the calibration error of each kind by role."""
+    """Print the calibration error of each kind of uncertainty by role."""
     rows = means.itertuples(index=False)
     texts = ([kind, *(f"{value:.4f}" for value in values)] for kind, *values in rows)
     show_rows(map(str, means), texts, box=box.SIMPLE, title="calibration error by role")
 
 
-def _follow(along: str, world: str, folder: Path | None, *, quick: bool, **how: Any) -> None:
-    """Follow errors along what is learned, and print what each kind gains."""
+def _follow_learning(
+    along: str, world: str, folder: Path | None, *, quick: bool, **how: Any
+) -> None:
+    """Print errors along the amount of learning, and each kind's gain over the trained network."""
     from equivocal.experiments.learning import follow_learning
 
     chosen = folder or Path(f"runs/along-{along}" + "-quick" * quick)
@@ -291,7 +294,7 @@ def _follow(along: str, world: str, folder: Path | None, *, quick: bool, **how: 
 
 
 def _show_frontier(summary: "pd.DataFrame", networks: int) -> None:
-    """Print those on the frontier, the trained network, and the last of each kind."""
+    """Print the settings on the frontier, the trained network, and each kind's last setting."""
     rows = []
     last = ~summary.duplicated("kind", keep="last") | summary["on_frontier"]
     for _, row in summary[last | (summary["value"] == 1)].iterrows():
@@ -307,7 +310,7 @@ def _show_frontier(summary: "pd.DataFrame", networks: int) -> None:
 
 
 def _show_choices(choices: "pd.DataFrame") -> None:
-    """Print how close to optimal a strength is that was chosen without knowing the truth."""
+    """Print the regret of strengths that are chosen without knowing the truth."""
     title = "strength chosen without knowing the truth"
     cells = {"strength": "{strength}", "chosen by": "{chosen_by}"}
     cells |= {"chosen most often": "{chosen}", "best most often": "{best}"}

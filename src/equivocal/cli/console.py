@@ -1,6 +1,6 @@
-"""The console for results: standard output, through `out` and tables; shared options and examples.
+"""Results and tables on standard output, options that commands share, and examples of the help.
 
-Everything else, such as progress and warnings, goes to `equivocal.progress.err`.
+Everything else that is printed, such as progress and warnings, goes to `equivocal.progress.err`.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -65,7 +65,7 @@ def show_results(summary: Iterable[str], folder: Path, *, quick: bool) -> None:
 
 
 def show_note(name: str, more: str = "", **values: object) -> None:
-    """Print a note of `notes.toml`, filled in."""
+    """Print a note of `notes.toml`, with its values filled in."""
     out.print(NOTES[name].format(**values) + more, style="dim")
 
 
@@ -80,7 +80,7 @@ def warn_quick(quick: bool) -> None:
 def make_table(
     columns: Iterable[str | Column], rows: Iterable[Iterable[str]], **look: Any
 ) -> Table:
-    """Make a table of texts; it looks as `rich.table.Table` is told."""
+    """Make a table of texts; `look` are further arguments of `rich.table.Table`."""
     table = Table(*columns, title_justify="left", **look)
     for row in rows:
         table.add_row(*row)
@@ -96,7 +96,7 @@ def show_table(table: Table) -> None:
 def show_rows(
     heads: Iterable[str], rows: Iterable[Iterable[str]], *, left: int = 1, **look: Any
 ) -> None:
-    """Print a table of texts, numbers to the right: all but the first `left` columns.
+    """Print a table of texts; all but the first `left` columns are aligned to the right.
 
     Parameters
     ----------
@@ -107,7 +107,7 @@ def show_rows(
     left : int
         How many columns are names, which are not wrapped.
     **look
-        As `rich.table.Table` takes it.
+        Further arguments of `rich.table.Table`.
     """
     columns = [
         Column(head, no_wrap=True) if place < left else Column(head, justify="right")
@@ -119,7 +119,7 @@ def show_rows(
 def show_frame(
     frame: "pd.DataFrame", cells: Mapping[str, str], *, left: int = 1, **look: Any
 ) -> None:
-    """Print a table of data: `cells` says what each column shows of a row, as `"{power:.3f}"`."""
+    """Print a table of data: `cells` gives the format of each column, as `"{power:.3f}"`."""
     form = _CellFormatter()
     rows: Any = frame.to_dict("records")
     texts = ([form.vformat(cell, (), row) for cell in cells.values()] for row in rows)
@@ -127,7 +127,7 @@ def show_frame(
 
 
 class _CellFormatter(Formatter):
-    """Formats as `str.format` does, with a dash for a number that is missing."""
+    """Formats like `str.format`, with a dash for a missing number."""
 
     def format_field(self, value: Any, format_spec: str) -> str:
         missing = isinstance(value, float) and isnan(value)

@@ -1,8 +1,8 @@
 """`equivocal doctor`: find what may keep equivocal from working here, and say what to do about it.
 
-Everything is examined from outside: JAX starts in a process of its own, which may fail, crash or
-hang without taking the answer with it, and libraries are looked up, not imported. To examine one
-more thing, yield one more `Finding`; thresholds and the purposes of the extras may be changed.
+Nothing is imported that may fail: JAX starts in a process of its own, which may crash or hang
+without harm to the other findings, and libraries are looked up, not imported. To examine one more
+thing, yield one more `Finding`; thresholds and the purposes of the extras may be changed.
 """
 
 import json
@@ -27,13 +27,13 @@ from equivocal.cli.console import out
 from equivocal.machine import count_cores, find_cache_folder, measure_memory
 from equivocal.store import format_size
 
-State = Literal["ok", "note", "problem"]  # a note is something that one may want
+State = Literal["ok", "note", "problem"]  # note: something optional is missing, or room is short
 LITTLE_MEMORY = 2 << 30  # the whole reproduction takes 1.83 GB at its peak (see README)
 LITTLE_ROOM = 1 << 30  # a full reproduction writes 0.7 GiB
 PROBE = bytes(1 << 16)  # a full disk still accepts empty files
 STARTUP_TIMEOUT = 60.0  # seconds; a GPU's driver may take ten
 MODULES = {"scikit-learn": "sklearn"}  # modules that are not named like their package
-PURPOSES = {  # of each extra
+PURPOSES = {  # what each extra is for
     "arviz": "posteriors as ArviZ reads them",
     "cluster": "sweeps over several processes or machines",
     "cuda": "an NVIDIA GPU",
@@ -53,7 +53,7 @@ STYLES = {"ok": "green", "note": "yellow", "problem": "bold red"}
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that was examined: what was found and, unless it is well, what to do."""
+    """The result of one check, with advice unless all is well."""
 
     section: str
     name: str
@@ -101,7 +101,7 @@ def examine() -> list[Finding]:
     list of Finding
         In the order in which they are shown.
     """
-    with _start_jax() as child:  # it takes a second, in which the first ones are examined
+    with _start_jax() as child:  # takes a second, during which the first checks run
         try:
             before = [*_check_versions(), *_check_machine()]
             return [*before, *_describe_devices(child), *_check_folders(), *_check_extras()]
@@ -110,7 +110,7 @@ def examine() -> list[Finding]:
 
 
 def _check_versions() -> Iterator[Finding]:
-    """Yield Python, equivocal, and every library that it requires."""
+    """Yield the versions of Python, equivocal, and every library that it requires."""
     yield Finding("versions", "python", platform.python_version())
     libraries = [*_list_requirements("equivocal"), *_list_requirements("equivocal", "model")]
     jaxlib = (each for each in _list_requirements("jax") if each.name == "jaxlib")
@@ -150,7 +150,7 @@ def _list_requirements(package: str, extra: str = "") -> Iterator[Requirement]:
 
 
 def _find_problem(required: Requirement) -> str:
-    """Return why a requirement is not met, or nothing where it is."""
+    """Return why a requirement is not met; empty if it is met."""
     try:
         found = metadata.version(required.name)
     except metadata.PackageNotFoundError:
@@ -187,7 +187,7 @@ def _check_machine() -> Iterator[Finding]:
 
 
 def _measure_free_memory() -> int | None:
-    """Return the free bytes of this machine or its container; None where that is not known."""
+    """Return the free bytes of this machine or its container; None if they are unknown."""
     try:
         lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
         free = next(int(line.split()[1]) << 10 for line in lines if line.startswith("MemAvailable"))
@@ -202,18 +202,18 @@ def _measure_free_memory() -> int | None:
 
 
 def _check_folders() -> Iterator[Finding]:
-    """Yield the folders that are written to."""
+    """Yield whether the folders that commands write to are writable."""
     advice = "set EQUIVOCAL_CACHE to a folder that is writable"
     yield _check_folder("cache folder", find_cache_folder, advice)
     advice = "change to another folder, or use --out elsewhere"
     yield _check_folder("current folder", Path.cwd, advice)
-    named = os.environ.get("TMPDIR")  # tempfile would pass over one that cannot be written to
+    named = os.environ.get("TMPDIR")  # which tempfile ignores if it is not writable
     advice = "set TMPDIR to a folder that is writable"
     yield _check_folder("temporary folder", lambda: Path(named or tempfile.gettempdir()), advice)
 
 
 def _check_folder(name: str, find: Callable[[], Path], advice: str) -> Finding:
-    """Write to a folder, or to the nearest existing one above it."""
+    """Try to write to a folder, or to the nearest existing one above it."""
     path: Path | None = None
     try:
         path = find().absolute()

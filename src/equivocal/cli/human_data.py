@@ -1,4 +1,4 @@
-"""`equivocal compare` and `equivocal simulate`."""
+"""`equivocal compare`: measures against human responses. `equivocal simulate`: experiments."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -191,20 +191,19 @@ def simulate(
     from equivocal.experiments.human_data import RUNS
     from equivocal.human_data import Experiment
 
-    asked: dict[str, Any] = {
-        **{"answers": answers, "reader": reader, "beliefs": beliefs, "sampler": sampler},
-        **{"prior_variance": prior_variance, "sentences": sentences},
-    }
+    asked: dict[str, Any] = {"answers": answers, "reader": reader, "beliefs": beliefs}
+    asked |= {"sampler": sampler, "prior_variance": prior_variance, "sentences": sentences}
     truth: dict[str, Any] = {"beta": beta, "intercept": intercept, "participant_sd": participant_sd}
     truth |= {"item_sd": item_sd, "slope_sd": slope_sd, "noise_sd": noise_sd}
     if source is not None:
         changed = {name: value != getattr(Experiment, name) for name, value in truth.items()}
         idle: dict[str, Any] = {"items": items, "measures": measures, "measure": measure}
-        idle["where"] = where
-        idle |= {"power": power, "runs": runs, "slopes": slopes, "positions": positions}
-        _refuse_idle(idle | changed, beside="--from")
-        who = _parse_single(participants, "participants")
-        _simulate_answers(source, folder, asked | {"participants": who, "seed": seed})
+        idle |= {"where": where, "power": power, "runs": runs, "slopes": slopes}
+        _refuse_idle(idle | {"positions": positions} | changed, beside="--from")
+        who = _parse_counts(participants, "participants") if participants else [None]
+        if len(who) > 1:
+            raise UserError("several numbers of participants are for --power; give one.")
+        _simulate_answers(source, folder, asked | {"participants": who[0], "seed": seed})
         return
     _refuse_idle(asked, needed="--from")
     counts = (
@@ -219,9 +218,8 @@ def simulate(
         _refuse_idle({"measure": measure, "where": where}, needed="--measures")
     if positions and measures:
         raise UserError("--positions is for the built-in measures; leave out that or --measures.")
-    size = {"participants": counts[0][0], "items": counts[1][0]}
-    size |= {"positions": positions or Experiment.positions, "seed": seed}
-    experiment = Experiment(**size, **truth)
+    size = {"participants": counts[0][0], "items": counts[1][0], "seed": seed}
+    experiment = Experiment(positions=positions or Experiment.positions, **size, **truth)
     how: dict[str, Any] = {"measures": measures, "measure": measure, "where": where or []}
     if power:
         how |= {"runs": runs or RUNS, "slopes": slopes}
@@ -236,7 +234,7 @@ def _simulate_power(
     folder: Path,
     how: dict[str, Any],
 ) -> None:
-    """Simulate many experiments, and print how often the effect was found."""
+    """Simulate many experiments and print how often the effect is found."""
     from equivocal.experiments.human_data import simulate_power
 
     planned = simulate_power(experiment, *counts, folder, **how)
@@ -246,7 +244,7 @@ def _simulate_power(
 
 
 def _simulate_trials(experiment: "Experiment", folder: Path, how: dict[str, Any]) -> None:
-    """Simulate one experiment, and print how to analyse it."""
+    """Simulate one experiment and print how to analyse it."""
     from equivocal.experiments.human_data import simulate_trials
 
     show_summary(simulate_trials(experiment, folder, **how).summary)
@@ -258,7 +256,7 @@ def _simulate_trials(experiment: "Experiment", folder: Path, how: dict[str, Any]
 
 
 def _simulate_answers(source: Path, folder: Path, asked: dict[str, Any]) -> None:
-    """Let comprehenders answer, and print how often each reading was given."""
+    """Let comprehenders answer questions and print how often each reading was given."""
     from equivocal.experiments.answers import simulate_answers
 
     given = {name: value for name, value in asked.items() if value is not None}
@@ -270,19 +268,15 @@ def _simulate_answers(source: Path, folder: Path, asked: dict[str, Any]) -> None
     shown = wide.loc[table["condition"].unique()].reset_index()
     show_frame(shown, {"condition": "{condition}", **cells}, title="readings by condition")
     show_note("readings")
-    wrote = f"wrote {folder / 'data.csv'}, measures.csv and readings.csv (with intervals)"
-    if wide["literal"].isin([0, 1]).all():
-        out.print(
-            f"{wrote}; every condition is read in one way, so there is nothing to model: in a "
-            "world with unlikely reversals, such as `both_ways`, readings differ",
-            soft_wrap=True,
-        )
-        return
-    out.print(
-        f"{wrote}; analyse them with `equivocal compare {folder / 'data.csv'} --measures "
-        f"{folder / 'measures.csv'} --family binomial --response answer=literal`",
-        soft_wrap=True,
+    advice = (
+        "every condition is read in one way, so there is nothing to model: in a world with "
+        "unlikely reversals, such as `both_ways`, readings differ"
+        if wide["literal"].isin([0, 1]).all()
+        else f"analyse them with `equivocal compare {folder / 'data.csv'} --measures "
+        f"{folder / 'measures.csv'} --family binomial --response answer=literal`"
     )
+    wrote = f"wrote {folder / 'data.csv'}, measures.csv and readings.csv (with intervals)"
+    out.print(f"{wrote}; {advice}", soft_wrap=True)
 
 
 def _refuse_idle(options: dict[str, Any], *, needed: str = "", beside: str = "") -> None:
@@ -297,14 +291,6 @@ def _refuse_idle(options: dict[str, Any], *, needed: str = "", beside: str = "")
             raise UserError(f"{option} does nothing with {beside}; leave one of the two out.")
 
 
-def _parse_single(text: str | None, name: str) -> int | None:
-    """Return one number, or None where none was given."""
-    many = _parse_counts(text, name) if text else [None]
-    if len(many) > 1:
-        raise UserError(f"several numbers of {name} are for --power; give one.")
-    return many[0]
-
-
 def _parse_counts(text: str, name: str) -> list[int]:
     """Return numbers separated by commas, in order, each once."""
     parts = [part.strip() for part in text.split(",")]
@@ -314,7 +300,7 @@ def _parse_counts(text: str, name: str) -> list[int]:
 
 
 def _show_models(table: "pd.DataFrame", unit: str) -> None:
-    """Print coefficients and criteria, and what was odd about a fit."""
+    """Print coefficients and criteria of the models, and notes on their fits."""
     cells = {"measure": "{measure}", "model": "{model}", "per unit": "{estimate:.4g}"}
     cells |= {"low": "{low:.4g}", "high": "{high:.4g}"}
     cells |= {"ΔAIC": "{delta_aic:.1f}", "ΔBIC": "{delta_bic:.1f}", "p": "{p:.2g}"}
@@ -329,7 +315,7 @@ def _show_models(table: "pd.DataFrame", unit: str) -> None:
 
 
 def _show_power(table: "pd.DataFrame", beta: float) -> None:
-    """Print the power of each number of participants and items."""
+    """Print the power for each number of participants and items."""
     title = f"power for beta = {beta:g}, {int(table['runs'].iloc[0])} experiments each"
     cells = {name: f"{{{name}}}" for name in ("participants", "items")}
     cells |= {"power": "{power:.3f}", "95 % interval": "{low:.3f} to {high:.3f}"}

@@ -1,6 +1,6 @@
 """`equivocal reproduce` and its stages: `infer`, `probe`, `analyse`, `report`; `study new`.
 
-`equivocal multiverse` and `equivocal sweep`: many studies, and what they found side by side.
+`equivocal multiverse` and `equivocal sweep` run many studies and compare what they found.
 """
 
 from collections.abc import Iterator
@@ -12,9 +12,9 @@ import typer
 from rich.text import Text
 
 from equivocal.cli import console, worlds
-from equivocal.cli.console import out, show_note, show_rows, warn_quick
+from equivocal.cli.console import out, show_note, show_rows, show_summary, warn_quick
 from equivocal.errors import UserError
-from equivocal.progress import err
+from equivocal.progress import err, progress
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from equivocal.study.cluster import Hire
 
 PAPER, QUICK = Path("runs/paper"), Path("runs/quick")
+LOADING_PAUSE = 1.0  # seconds; the imports take several, and Python has taken one to start
 
 app = typer.Typer(no_args_is_help=True, help="Studies of your own.")
 Workers = Annotated[
@@ -66,8 +67,7 @@ def reproduce(
     result = run_study(study or preset, chosen, quick=quick, changes=changes)
     if quick:
         out.print("A quick run only checks that the command works; do not report its results.")
-    for number, paragraph in enumerate(result.summary):
-        out.print(paragraph, style="" if number else "bold", soft_wrap=True)
+    show_summary(result.summary)
     worlds.show_scores(result.run)
     out.print(f"wrote {chosen / 'tables'} and {chosen / 'figures'}", soft_wrap=True)
     out.print(f"the report is {result.report}", soft_wrap=True)
@@ -157,9 +157,10 @@ def multiverse(
     facts of the paper are met under which choices, and writes matches.csv. An interrupted run is
     resumed by the same command, also on another machine.
     """
-    from equivocal.experiments.grids import run_multiverse
-    from equivocal.study.cluster import hire_workers
-    from equivocal.study.grids import load_grid
+    with progress("match" if match else "multiverse", begin="loading", pause=LOADING_PAUSE):
+        from equivocal.experiments.grids import run_multiverse
+        from equivocal.study.cluster import hire_workers
+        from equivocal.study.grids import load_grid
 
     hire = hire_workers(folder, workers, scheduler)
     if match:
@@ -178,7 +179,7 @@ def multiverse(
 
 
 def _match(grid: str, folder: Path, hire: "Hire", *, quick: bool, **numbers: int | None) -> None:
-    """Run a design and tell what was found, the answer first."""
+    """Run a design and print what was found, the answer first."""
     from equivocal.experiments.matching import match_paper
     from equivocal.study.designs import load_design
 
@@ -186,7 +187,7 @@ def _match(grid: str, folder: Path, hire: "Hire", *, quick: bool, **numbers: int
     with _exit_if_unfinished():
         result = match_paper(folder, design=design, hire=hire)
     for sentence in result.summary:
-        out.print(Text(sentence), soft_wrap=True)
+        out.print(sentence, soft_wrap=True)
     _show_shares(result.tables["variance"])
     out.print(f"wrote {folder / 'matches.csv'}, {folder / 'tables'} and {folder / 'figures'}")
     warn_quick(quick)
@@ -219,9 +220,10 @@ def sweep(
     says what was varied. An interrupted sweep is resumed by the same command, also on another
     machine.
     """
-    from equivocal.experiments.grids import run_sweep
-    from equivocal.study.cluster import hire_workers
-    from equivocal.study.grids import load_sweep, make_sweep, parse_varied
+    with progress("sweep", begin="loading", pause=LOADING_PAUSE):
+        from equivocal.experiments.grids import run_sweep
+        from equivocal.study.cluster import hire_workers
+        from equivocal.study.grids import load_sweep, make_sweep, parse_varied
 
     if file is None:
         grid = make_sweep(preset or "paper", parse_varied(vary or []), quick=quick)
@@ -238,7 +240,7 @@ def sweep(
 
 @contextmanager
 def _exit_if_unfinished() -> Iterator[None]:
-    """Exit with 1 and a sentence where some points failed."""
+    """Exit with code 1 and a sentence if some points failed."""
     from equivocal.study.tasks import UnfinishedError
 
     try:
@@ -276,7 +278,7 @@ def _show_shares(shares: "pd.DataFrame") -> None:
 
 
 def _show_verdicts(claims: "pd.DataFrame", points: int) -> None:
-    """Show how often each claim got which verdict."""
+    """Show how often each claim received each verdict."""
     import pandas as pd
 
     number = f"{points} point{'s' if points > 1 else ''}"

@@ -1,6 +1,6 @@
-"""`equivocal world …`: look at worlds, check them, make one, sample from one.
+"""`equivocal world …`: list, show and check worlds, write a new one, sample sentences.
 
-`equivocal train`: train networks in a world; other commands share its table of scores.
+`equivocal train` trains networks in a world; other commands use its table of scores too.
 """
 
 from collections import Counter
@@ -80,7 +80,7 @@ def check(name: Name) -> None:
 
 
 def _qualify_counts(world: "World") -> str:
-    """Return what stands before counts of a world that is sampled and not enumerated."""
+    """Return "at least " for the counts of a world that is sampled and not enumerated."""
     return "" if world.is_exact else "at least "
 
 
@@ -115,7 +115,7 @@ def show(name: Name) -> None:
 
 
 def _describe_world(world: "World") -> dict[str, str]:
-    """Return what there is to say about a world, by label."""
+    """Return the facts about a world that are shown, by label."""
     everything, prefix = world.all_derivations, _qualify_counts(world)
     return {
         "about": world.file.description,
@@ -133,7 +133,7 @@ def _describe_world(world: "World") -> dict[str, str]:
 
 
 def _make_pairs(pairs: dict[str, str], style: str, title: str | None = None) -> Table:
-    """Make a table of two columns without lines: names, and what is said of them in a style."""
+    """Make a table of names and their descriptions, these in a style, without lines."""
     columns = Column(style="bold"), Column(style=style)
     return make_table(columns, pairs.items(), title=title, box=None, show_header=False)
 
@@ -197,7 +197,11 @@ def train(
     ] = False,
     strengths: Annotated[
         list[float] | None,
-        typer.Option("--strength", min=0, help="A strength to compare; repeatable [0 to 1e-3]."),
+        typer.Option(
+            "--strength",
+            min=0,
+            help="With --choose-decay: a strength to compare; repeatable [0 to 1e-3].",
+        ),
     ] = None,
 ) -> None:
     """Train networks in a world and save them.
@@ -221,9 +225,14 @@ def train(
     if twice := given.keys() & more.keys():
         raise UserError(f"{join_names(sorted(twice))} is given twice; give it once.")
     settings = TrainingSettings.from_dict(given | more)
+    if strengths and not decay:
+        raise UserError(
+            "--strength names a weight decay for --choose-decay to compare; add --choose-decay, or "
+            f"use --set weight_decay={strengths[0]:g} to train with it."
+        )
     the_world = World.load(world)
     with hold_folder(folder):
-        if decay or strengths:
+        if decay:
             compared = strengths or STRENGTHS
             curves = save_cross_validation(
                 folder, the_world, settings, folds=folds or 5, strengths=compared
@@ -241,20 +250,19 @@ def train(
 
 
 def _print_decay(curves: "pd.DataFrame") -> None:
-    """Print held-out loss against the strength of the decay, as a table with a curve."""
+    """Print held-out loss against the strength of the weight decay, as a table with bars."""
     from equivocal.gestalt import choose_decay
 
     choice = choose_decay(curves)
     mean, error = choice.table["mean"], choice.table["standard_error"]
     notes = {choice.strongest: "strongest within one standard error"} | {choice.best: "lowest"}
-    lowest = mean.min()
-    span = max(mean.max() - lowest, 1e-12)
+    share = (mean - mean.min()) / max(mean.max() - mean.min(), 1e-12)
     rows = [
         (
             f"{strength:g}",
             f"{mean[strength]:.4f}",
             f"{error[strength]:.4f}",
-            "━" * (1 + round(29 * float((mean[strength] - lowest) / span))),
+            "━" * (1 + round(29 * float(share[strength]))),
             notes.get(strength, ""),
         )
         for strength in choice.table.index
@@ -265,7 +273,7 @@ def _print_decay(curves: "pd.DataFrame") -> None:
 
 
 def show_scores(run: "Run") -> None:
-    """Print a table of how well each network ended."""
+    """Print the scores of each trained network."""
     title = f"what the networks know of world {run.world.name}"
     _print_scores(run.scores, title, means=len(run.scores) > 1)
     unknown = "" if run.world.is_exact else " nan: the world is too large to be enumerated."
@@ -273,7 +281,7 @@ def show_scores(run: "Run") -> None:
 
 
 def _print_scores(frame: "pd.DataFrame", title: str, *, means: bool = False) -> None:
-    """Print a table of numbers, with a row of their means if wanted."""
+    """Print a table of numbers, with a last row of their means if `means`."""
     heads = (
         Column(str(name).replace("_", "\n"), justify="right", vertical="bottom")
         for name in [frame.index.name, *frame.columns]

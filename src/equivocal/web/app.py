@@ -1,17 +1,17 @@
-"""The application: its routes and errors, and what surrounds them. `equivocal.asking` answers.
+"""The web application: routes, errors, host names and caches. `equivocal.asking` answers.
 
 GET /                         the page
-GET /static/…                 its parts
-GET /api/health               whether the server is up, and with what
+GET /static/…                 its scripts and style
+GET /api/health               whether the server is up, with its world and version
 GET /api/world                words, examples, prior variances and steps to choose from
 GET /api/worlds               the same for every world
 GET /api/comprehend           the answer to `sentence`, as `equivocal ask --json` prints it
 GET /api/comprehend.csv       the same with every filler, as a table
 GET /api/openapi.json         the description of this API
 
-A new route is also described in `equivocal.web.description`. Answers are given to known host names
-alone: answering to others would let a web site that has its own name point to this machine read a
-loopback server through its visitors' browsers (DNS rebinding). They have a time limit.
+Describe a new route in `equivocal.web.description` too. Only requests to known host names are
+answered: otherwise a web site whose name points to this machine could read a loopback server
+through its visitors' browsers (DNS rebinding). Every answer has a time limit.
 
 Answers are written as JSON word by word, and the text of a prefix is cached (`Writer`). The text is
 that of `Answer.to_dict`; a test compares the two.
@@ -53,14 +53,13 @@ HEADERS = {
     "X-Frame-Options": "DENY",
 }
 RECALLED = "/api/comprehend"
-MOST_RECALLED = 1_000  # answers of some 50 kB
-MOST_WORDS = 4096  # that are kept, some 12 kB each where three networks answer
-SECONDS = 5.0  # for one answer; it takes milliseconds
+MOST_RECALLED = 1_000  # cached answers, of some 50 kB
+MOST_WORDS = 4096  # cached words, some 12 kB each where three networks answer
+SECONDS = 5.0  # time limit of an answer, which takes milliseconds
 STATIC = resources.files("equivocal.web") / "static"
-FAULTS = {  # of ours; the traceback is in the server's log, not in the answer
-    TimeoutError: (503, "the answer took too long; ask again, or ask a shorter sentence."),
-    Exception: (500, "something went wrong here; the server's log says what."),
-}
+# for faults of the server; the traceback is in its log, not in the answer
+TOO_LATE = "the answer took too long; ask again, or ask a shorter sentence."
+FAULT = "something went wrong here; the server's log says what."
 
 
 def create_app(*comprehenders: Comprehender, hosts: tuple[str, ...] = LOOPBACK_NAMES) -> ASGIApp:
@@ -69,7 +68,7 @@ def create_app(*comprehenders: Comprehender, hosts: tuple[str, ...] = LOOPBACK_N
     Parameters
     ----------
     *comprehenders : Comprehender
-        What answers: one for each world, the one that is asked by default first.
+        One for each world; the first is asked by default.
     hosts : tuple of str
         The host names that the server answers to; `*` stands for any.
 
@@ -123,32 +122,32 @@ def create_app(*comprehenders: Comprehender, hosts: tuple[str, ...] = LOOPBACK_N
                 for path, content in fixed.items()
             ),
         ],
-        exception_handlers={UserError: _explain, HTTPException: _explain}
-        | dict.fromkeys(FAULTS, _report_fault),
+        exception_handlers=dict.fromkeys(
+            (UserError, HTTPException, TimeoutError, Exception), _answer_error
+        ),
     )
-    return Guard(app, hosts, recalled)  # outside, so that answers to faults of ours are guarded too
+    return Guard(app, hosts, recalled)  # outside, so that answers to errors are guarded too
 
 
 async def _send_page(_: Request) -> Response:
     return FileResponse(str(STATIC / "index.html"))
 
 
-async def _explain(_: Request, error: Exception) -> Response:
-    """Name the client's mistake."""
+async def _answer_error(_: Request, error: Exception) -> Response:
+    """Explain a mistake of the client; of a fault of the server say only that there is one."""
     if isinstance(error, HTTPException):
         return JSONResponse({"error": f"{error.detail}."}, error.status_code, headers=error.headers)
-    return JSONResponse({"error": str(error)}, 400)
-
-
-async def _report_fault(_: Request, error: Exception) -> Response:
-    status, message = next(told for kind, told in FAULTS.items() if isinstance(error, kind))
-    return JSONResponse({"error": message}, status)
+    if isinstance(error, UserError):
+        return JSONResponse({"error": str(error)}, 400)
+    if isinstance(error, TimeoutError):
+        return JSONResponse({"error": TOO_LATE}, 503)
+    return JSONResponse({"error": FAULT}, 500)
 
 
 class Guard:
     """An application that refuses other host names and adds `HEADERS` to every response.
 
-    What has been answered before is answered from `recalled`, without passing through the routes.
+    Answers that `recalled` holds are sent from there, without passing through the routes.
     """
 
     def __init__(self, app: ASGIApp, hosts: tuple[str, ...], recalled: Latest) -> None:
@@ -193,9 +192,9 @@ REFUSAL = JSONResponse({"error": "this server does not answer to that name; use 
 def limit_time(seconds: float) -> Iterator[None]:
     """Raise `TimeoutError` in a block that takes longer.
 
-    Answers are made in the event loop itself: they take milliseconds, and a thread would cost half
-    as much again. Their bounded input keeps them short; this is the second line of defence. It
-    needs the main thread, where `equivocal serve` runs, and a system with timers (not Windows);
+    Answers are computed in the event loop itself: they take milliseconds, and a thread would cost
+    half as much again. Their bounded input keeps them short; this is the second line of defence.
+    It needs the main thread, where `equivocal serve` runs, and a system with timers (not Windows);
     elsewhere there is no limit.
     """
     in_main = threading.current_thread() is threading.main_thread()
@@ -216,12 +215,12 @@ def limit_time(seconds: float) -> Iterator[None]:
 
 
 class Writer:
-    """Writes answers, and keeps what it wrote about the latest words.
+    """Writes answers as JSON, and caches the text of the words that were asked last.
 
     Parameters
     ----------
     most : int
-        The number of words that are kept.
+        The number of words that are cached.
     """
 
     def __init__(self, most: int = MOST_WORDS) -> None:
@@ -236,34 +235,35 @@ class Writer:
                 parts = (voices[0]["summary"], *voices)
                 words[position] = tuple(to_json(part, inf_nan_mode="null") for part in parts)
                 self._kept.keep(keys[position], words[position])
-        return _join(answer, words)
+        return _join_parts(answer, words)
 
 
 def _identify(answer: Answer, position: int, top: int) -> tuple[Any, ...]:
-    """Return all that a word's part of an answer depends on."""
+    """Return a key of everything that a word's part of an answer depends on."""
     heard = answer.heard.constituents[: position + 1]
     said = answer.said[position]
-    # the rest of the sentence decides which construction it is, and so what word order says
+    # the rest of the sentence decides which construction it is, and so what syntax indicates
     indicated = [pair for pair in answer.indicated.items() if pair[1] in said]
     spoken = tuple((part.word, part.marker) for part in heard)
     chosen = answer.world, answer.prior_variance, answer.step, top
     return *chosen, heard[-1].text, spoken, tuple(indicated)
 
 
-def _join(answer: Answer, words: list[tuple[bytes, ...]]) -> bytes:
+def _join_parts(answer: Answer, words: list[tuple[bytes, ...]]) -> bytes:
+    """Return an answer from the texts of its words: their summaries, all networks, each network."""
     summaries, together, *alone = zip(*words, strict=True)
     networks = [
-        b"%b,%b}" % (to_json({"network": one.network, "time": one.time})[:-1], _list(said))
+        b"%b,%b}" % (to_json({"network": one.network, "time": one.time})[:-1], _join_words(said))
         for one, said in zip(answer.networks, alone, strict=True)
     ]
     return b'%b,%b,"indicated":%b,"summary":%b,"networks":[%b]}' % (
         to_json(list_heading(answer))[:-1],
-        _list(together),
+        _join_words(together),
         to_json(answer.indicated),
         summaries[-1],
         b",".join(networks),
     )
 
 
-def _list(words: tuple[bytes, ...]) -> bytes:
+def _join_words(words: tuple[bytes, ...]) -> bytes:
     return b'"words":[%b]' % b",".join(words)

@@ -1,9 +1,9 @@
-"""The API: its messages as pydantic models, its world for the page, and its description as OpenAPI.
+"""The API: its messages as pydantic models, the description of a world, and OpenAPI.
 
-Everything that arrives is bounded by the models, before any work is done. The description (OpenAPI
-3.1) is made from them, so a new field needs to be added here alone; the tests compare answers with
-it. Examples are found in the world itself: congruent, reversed, misleading. The paper's own pair is
-added in the worlds of its words; a new group of examples belongs in `find_examples`.
+The models bound every request before any work is done. The OpenAPI 3.1 description is made from
+them, so a new field needs to be added here alone; the tests compare answers with it. Examples are
+found in the world itself: congruent, reversed, misleading. The worlds that have the paper's words
+show its own pair as well; a new group of examples belongs in `find_examples`.
 """
 
 from collections.abc import Iterator, Sequence
@@ -32,18 +32,18 @@ MOST_CHARACTERS = 300
 MOST_FILLERS = 20
 MOST_STEPS = 1_000_000
 REFERENCE = "#/components/schemas/{model}"
-PAPER_WORLDS = ("paper", "slips")  # which have its words
+PAPER_WORLDS = ("paper", "slips")  # worlds with the paper's words
 PLACES = ("location", "place")  # roles whose words take an article
 TAKEN_BACK = "An early belief is taken back"
-EACH = 3  # examples of a kind
-MISLED = 0.6  # belief that a misleading sentence builds up and takes back, at least
-MOST_BELIEFS = 50_000_000  # pairs × units that may be looked through for misleading sentences
+EACH = 3  # examples of each kind
+MISLED = 0.6  # least belief that a misleading sentence builds up and takes back
+MOST_BELIEFS = 50_000_000  # pairs × units; larger worlds are not searched for misleading sentences
 
 Probability = Annotated[float, Field(ge=0, le=1)]
 
 
 class Message(BaseModel):
-    """A message without fields that are not described."""
+    """A message that may have no other fields than the described ones."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
@@ -93,7 +93,7 @@ class Word(NetworkWord):
 
 
 class Network(Message):
-    """What one network says alone, about the same fillers."""
+    """The answer of one network alone, about the same fillers."""
 
     network: str
     time: float | None
@@ -145,7 +145,7 @@ class World(Message):
     prior_variance: float
     steps: list[Step]
     paper_step: int
-    limits: dict[str, int]  # what a question may not exceed
+    limits: dict[str, int]  # the largest sizes of a question
 
 
 class Worlds(Message):
@@ -172,7 +172,7 @@ AnyQuestion = TypeVar("AnyQuestion", bound=Question)
 
 
 def read_question(kind: type[AnyQuestion], query: "QueryParams") -> AnyQuestion:
-    """Check a query, and name the first mistake in it in one sentence."""
+    """Parse and check a query; the first mistake in it is explained in one sentence."""
     given = dict(query.items())
     if len(given) != len(query.multi_items()):
         twice = [name for name in given if len(query.getlist(name)) > 1]
@@ -213,7 +213,7 @@ def describe_api(comprehenders: Sequence[Comprehender]) -> dict[str, Any]:
 def _describe_query(
     kind: type[Question], comprehenders: Sequence[Comprehender]
 ) -> list[dict[str, Any]]:
-    """Return the parameters of a question, with the choices that these comprehenders offer."""
+    """Describe the parameters of a question, with the choices that these comprehenders offer."""
     settings = comprehenders[0].settings
     names = [comprehender.world.name for comprehender in comprehenders]
     choices = {
@@ -272,7 +272,7 @@ def describe_world(comprehender: Comprehender) -> World:
 
 
 def _list_classes(world: worlds.World) -> dict[str, list[str]]:
-    """List the words of each class as they are said: verbs inflected, the others with markers."""
+    """List the words of each class as sentences have them: verbs inflected, others with markers."""
     construction = world.grammar.constructions[0]
     said = dict(Vocabulary.from_world(world).verbs)
     for role in (each for each in construction.order if each != world.grammar.action_role):
@@ -364,7 +364,7 @@ def _find_misleading(world: worlds.World) -> list[str]:
 
 
 def _compute_beliefs(world: worlds.World) -> NDArray[np.float32]:
-    """Return exact beliefs after every prefix, (nodes, roles × fillers); NaN where not asked."""
+    """Return exact beliefs after every prefix, (nodes, roles × fillers); NaN where unknown."""
     everything = world.all_derivations
     queries, units = everything.queries, Vocabulary.from_world(world).units
     believed = np.full(

@@ -1,6 +1,6 @@
 """The page as one HTML file that answers by itself: its style, its scripts, worlds and networks.
 
-The scripts of `static/` read what is embedded here as JSON: spellings, word order and truth
+The scripts of `static/` read the JSON that is embedded here: spellings, constructions and truth
 (`parsing.js`), networks (`tensors.js`). When you add a key to an object here, make the script named
 beside it read the key.
 
@@ -10,7 +10,7 @@ that returns what the module exports, in an order in which every module follows 
     const dom = (() => { …; return { byId, html }; })();
     const form = (() => { const { byId } = dom; …; return { setUpForm }; })();
 
-What the scripts may use is kept simple, and anything else is refused: lines that begin with
+Only simple imports and exports are bundled, and anything else is refused: lines that begin with
 `import { a, b } from "./c.js";`, and `export` before a declaration.
 """
 
@@ -70,7 +70,7 @@ def build_page(worlds: Sequence[str] | None = None) -> str:
     Returns
     -------
     str
-        HTML that needs nothing else.
+        HTML that needs no other file.
 
     Raises
     ------
@@ -82,7 +82,7 @@ def build_page(worlds: Sequence[str] | None = None) -> str:
 
 
 def _embed_world(name: str) -> dict[str, Any]:
-    """Return all that the page needs to answer in one world, as JSON has it."""
+    """Return everything that the page needs to answer in one world, as JSON values."""
     source = Source.choose(world=name)
     if source.shipped is None:
         raise UserError(
@@ -100,7 +100,7 @@ def _embed_world(name: str) -> dict[str, Any]:
 
 
 def pack_bytes(content: bytes) -> dict[str, Any]:
-    """Return bytes as text, deflated: 15 % longer than the networks' files, where base64 is 33 %.
+    """Deflate bytes and write them as text, 15 % longer than the networks' files (base64: 33 %).
 
     Returns
     -------
@@ -172,7 +172,7 @@ def describe_vocabulary(world: World) -> dict[str, Any]:
 
 
 def describe_truth(world: World) -> dict[str, Any] | None:
-    """Return the exact beliefs after every sentence prefix, or None where unknown.
+    """Return the exact beliefs after every sentence prefix, or None if they are unknown.
 
     Returns
     -------
@@ -202,20 +202,20 @@ def describe_truth(world: World) -> dict[str, Any] | None:
 
 
 def bundle_page(data: dict[str, Any]) -> str:
-    """Return the page with these data inside it.
+    """Return the page with data embedded in it.
 
     Parameters
     ----------
     data : dict
-        What `engine.js` reads, as JSON has it.
+        What `engine.js` reads, as JSON values.
     """
-    page = _read("index.html")
-    icon = base64.b64encode(_read("favicon.svg").encode()).decode()
+    page = _read_static("index.html")
+    icon = base64.b64encode(_read_static("favicon.svg").encode()).decode()
     embedded = json.dumps(data, ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c")
-    style = f"\n{_read('style.css')}"
+    style = f"\n{_read_static('style.css')}"
     theme, scripts = (
         "\n" + code.replace("</script", "<\\/script")
-        for code in (_read("theme.js"), bundle_scripts(_read, ENTRY))
+        for code in (_read_static("theme.js"), bundle_scripts(_read_static, ENTRY))
     )
     replaced = {
         'href="static/favicon.svg"': f'href="data:image/svg+xml;base64,{icon}"',
@@ -227,7 +227,7 @@ def bundle_page(data: dict[str, Any]) -> str:
         ),
         '<meta name="color-scheme"': (
             '<meta http-equiv="Content-Security-Policy" '
-            f'content="{_restrict(style, theme, scripts)}">\n'
+            f'content="{_make_policy(style, theme, scripts)}">\n'
             '  <meta name="color-scheme"'
         ),
     }
@@ -241,12 +241,12 @@ def bundle_page(data: dict[str, Any]) -> str:
 
 
 def bundle_scripts(read: Callable[[str], str], entry: str) -> str:
-    """Return one script that does what a module and all that it imports do.
+    """Return a module and everything that it imports as one script.
 
     Parameters
     ----------
     read : callable
-        Gives the text of a module by its file name.
+        Returns the text of a module by its file name.
     entry : str
         The module to begin with.
 
@@ -272,21 +272,22 @@ def bundle_scripts(read: Callable[[str], str], entry: str) -> str:
 
 
 def _wrap_module(name: str, source: str) -> str:
-    exported = EXPORT.findall(source)
-    body = IMPORT.sub(lambda found: f"const {{{found[1]}}} = {_name(found[2])};\n", source)
+    """Return a module as a function that returns its exports, assigned to a constant."""
+    exported = ", ".join(EXPORT.findall(source))
+    body = IMPORT.sub(lambda found: f"const {{{found[1]}}} = {_name_module(found[2])};\n", source)
     body = EXPORT.sub("", body)
     left = LEFT_OVER.search(body) or RENAMED.search(body)
     if left:
         raise ValueError(f"{name} has a line that cannot be bundled: {left[0]!r}.")
-    return f"const {_name(name)} = (() => {{\n{body}return {{ {', '.join(exported)} }};\n}})();"
+    return f"const {_name_module(name)} = (() => {{\n{body}return {{ {exported} }};\n}})();"
 
 
-def _name(file: str) -> str:
+def _name_module(file: str) -> str:
     return f"module_{file.removesuffix('.js').replace('.', '_')}"
 
 
-def _restrict(style: str, *scripts: str) -> str:
-    """Return a content security policy: nothing from elsewhere, and no scripts but these."""
+def _make_policy(style: str, *scripts: str) -> str:
+    """Return a content security policy that allows this style and these scripts only."""
 
     def digest(text: str) -> str:
         return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
@@ -299,5 +300,5 @@ def _restrict(style: str, *scripts: str) -> str:
     return html.escape(policy, quote=False)
 
 
-def _read(name: str) -> str:
+def _read_static(name: str) -> str:
     return (STATIC / name).read_text(encoding="utf-8")

@@ -1,12 +1,12 @@
-"""The application run by uvicorn on a socket of this machine, with bounded headers and connections.
+"""Run the application with uvicorn on a socket of this machine, with bounded connections.
 
 uvicorn waits for ever for the rest of a request, and for a client that does not read its answer;
 and it answers 503 once many connections are open, whoever holds them. Here every connection has a
-deadline, which each finished answer extends, and a new one takes the place of the one that has been
+deadline, which each finished answer extends, and a new connection replaces the one that has been
 idle longest (`BoundedProtocol`).
 
-Several processes may answer at the same socket: they are forked once everything is loaded, share
-that memory, and each takes one new connection at a time, so that the one that is free takes it.
+Several processes may answer at the same socket: they are forked once everything is loaded and share
+that memory. Each takes one new connection at a time, so that a free process takes the next one.
 """
 
 import asyncio
@@ -31,11 +31,11 @@ from equivocal.errors import UserError
 from equivocal.web.app import LOOPBACK_NAMES, create_app
 
 MOST_CONNECTIONS = 256
-SECONDS = 15.0  # for a request to arrive, be answered and be read
+SECONDS = 15.0  # time for a request to arrive, be answered and be read
 LONGEST_HEADERS = 16_384  # bytes of a request's head, beyond what arrives in one piece (64 kB)
 IDLE_SECONDS = 10
-MOST_WORKERS = 2  # unless more are asked for
-WAITING = 2048  # connections that the system keeps until they are taken
+MOST_WORKERS = 2  # by default
+WAITING = 2048  # connections that the system holds until a process takes them
 
 
 def is_loopback(host: str) -> bool:
@@ -49,7 +49,7 @@ def is_loopback(host: str) -> bool:
 
 
 def bind_socket(host: str, port: int) -> socket.socket:
-    """Bind a socket, so that a taken port is known before anything is announced."""
+    """Bind a socket, so that a port in use is noticed before anything is announced."""
     if not host.strip():
         raise UserError("--host is empty; leave it out, or name an address of this machine.")
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
@@ -73,7 +73,7 @@ def configure_server(
 ) -> uvicorn.Config:
     """Configure uvicorn: bounded requests, and nothing about the server in the answers.
 
-    A connection is dropped where a request takes longer than `seconds` to be sent and answered.
+    A connection is dropped if a request takes longer than `seconds` to be sent and answered.
     """
     own = f"[{host}]" if ":" in host else host
     names = (*LOOPBACK_NAMES, own) if is_loopback(host) else ("*",)
@@ -101,8 +101,8 @@ def choose_workers(wanted: int | None = None) -> int:
     Returns
     -------
     int
-        One where a process cannot be copied safely: on other systems than Linux, and after JAX has
-        made a posterior here, for its threads would be missing in the copy.
+        One where a process cannot be forked safely: on other systems than Linux, and after JAX has
+        computed a posterior here, because its threads would be missing in the fork.
     """
     if sys.platform != "linux" or "jax" in sys.modules:
         return 1
@@ -115,9 +115,9 @@ def serve(
     """Serve comprehenders, one for each world, until the process is interrupted."""
     config = configure_server(comprehenders, host)
     if workers > 1:
-        config.backlog = 1  # connections that are taken at a time
+        config.backlog = 1  # how many connections a process takes at a time
         gc.collect()
-        gc.freeze()  # what is collected is written to, and what is written to is no longer shared
+        gc.freeze()  # the collector writes to objects, and memory written to is no longer shared
     helpers = [_start_helper(config, bound) for _ in range(workers - 1)]
     try:
         _Server(config).run(sockets=[bound])
@@ -129,7 +129,7 @@ def serve(
 
 
 def _start_helper(config: uvicorn.Config, bound: socket.socket) -> int:
-    """Copy this process into one that serves too, and return its number."""
+    """Fork a process that serves too, and return its process id."""
     parent = os.getpid()
     process = os.fork()
     if process:
@@ -141,7 +141,7 @@ def _start_helper(config: uvicorn.Config, bound: socket.socket) -> int:
     except BaseException:
         traceback.print_exc()
         os._exit(1)
-    os._exit(0)  # nothing of what the original has begun is to be ended here
+    os._exit(0)  # without the clean-up, which is the parent's
 
 
 class _Server(uvicorn.Server):
@@ -155,26 +155,26 @@ class _Server(uvicorn.Server):
 
 
 class _Helper(_Server):
-    """A server that ends with its parent, however that ends."""
+    """A server that ends with its parent process, however that ends."""
 
     def __init__(self, config: uvicorn.Config, parent: int) -> None:
         super().__init__(config)
         self._parent = parent
 
     async def on_tick(self, counter: int) -> bool:
-        """Return whether to end; called ten times a second."""
+        """Return whether to end; uvicorn calls this ten times a second."""
         return await super().on_tick(counter) or os.getppid() != self._parent
 
 
 class BoundedProtocol(H11Protocol):
-    """HTTP/1.1 by h11, the one of uvicorn's implementations that can bound headers."""
+    """HTTP/1.1 by h11, the only one of uvicorn's implementations that can bound headers."""
 
     seconds = SECONDS
     _deadline: asyncio.TimerHandle | None = None
     _since = 0.0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Start the clock, and make room where there is none."""
+        """Start the deadline, and drop an idle connection if there are too many."""
         super().connection_made(transport)
         self._extend()
         if len(self.connections) > MOST_CONNECTIONS:
@@ -182,25 +182,25 @@ class BoundedProtocol(H11Protocol):
             min(bounded, key=BoundedProtocol._rank).abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Stop the clock."""
+        """Cancel the deadline."""
         if self._deadline is not None:
             self._deadline.cancel()
         super().connection_lost(exc)
 
     def on_response_complete(self) -> None:
-        """Give the next request its own time."""
+        """Extend the deadline for the next request."""
         self._extend()
         super().on_response_complete()
 
     def send_400_response(self, msg: str) -> None:
-        """Answer a malformed request, or hang up where an answer has already been begun."""
+        """Answer a malformed request, or hang up if an answer has begun already."""
         try:
             super().send_400_response(msg)
         except h11.LocalProtocolError:
             self.abort()
 
     def abort(self) -> None:
-        """Drop the connection at once, whatever has not been sent."""
+        """Drop the connection at once, with whatever has not been sent."""
         if self.transport is not None:
             self.transport.abort()
 
@@ -211,7 +211,7 @@ class BoundedProtocol(H11Protocol):
         self._deadline = self.loop.call_later(self.seconds, self.abort)
 
     def _rank(self) -> tuple[bool, float]:
-        """Those without a request under way come first, and the longest silent of them."""
+        """Rank connections for dropping: idle ones first, those idle longest before others."""
         busy: Any = self.cycle is not None and not self.cycle.response_complete
         return bool(busy), self._since
 

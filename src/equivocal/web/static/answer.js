@@ -1,5 +1,5 @@
-// answer.js: the section of one sentence: what is read, its words as buttons, its picture, and a
-// table for screen readers.
+// answer.js: the section of one sentence: its summary, its words as buttons, its picture, and a table
+// for screen readers.
 
 import { html } from "./dom.js";
 import { colours, measure, percent, unbroken, unit } from "./look.js";
@@ -57,8 +57,8 @@ export function createAnswer(index, choose) {
     reveal(frame, words.children[at]);
   }
 
-  // The picture of a step of the story, `larger` than type is elsewhere where there is room; `stops` are
-  // the answers at other stops that it needs. Returns how much larger it may be on this screen.
+  // Draws the picture of a step of the story, enlarged by `larger`; `stops` are the answers at other stops
+  // that it needs. Returns by how much it may be enlarged on this screen.
   function tell(answer, view, stops, common, larger) {
     name(answer, true);
     section.querySelector(".path:not(.slide)")?.remove();
@@ -84,7 +84,7 @@ export function createAnswer(index, choose) {
     drawn = fresh;
   }
 
-  // The belief along sampler time, above the picture; without answers, nothing.
+  // Shows the belief along sampler time above the picture; without answers, removes it.
   function showPath(answers, { position, step }) {
     section.querySelector(".path:not(.slide)")?.remove();
     if (!answers) return;
@@ -96,9 +96,9 @@ export function createAnswer(index, choose) {
   return { section, show, showPath, tell };
 }
 
-// What pictures side by side have in common: the scales of their lines, and room for the longest
-// heading and list, so that panels are level and stepping moves none.
-// `level` are the answers that stand beside each other, of all.
+// What pictures side by side share: the scales of their lines, and room for the longest heading and
+// list, so that panels are level and stay in place from word to word. `level` are those of the answers
+// that stand beside each other.
 export function shared(answers, level = answers) {
   const largest = (of, among = answers) =>
     Math.max(...among.flatMap((answer) => answer.words.map(of)));
@@ -117,7 +117,7 @@ export function shared(answers, level = answers) {
 const rowsOf = (words) => Object.fromEntries(Object.keys(words[0].roles).map((role) =>
   [role, Math.max(...words.map(({ roles }) => roles[role].length))]));
 
-// What stands in parentheses, the percentages, steps back.
+// Percentages, which stand in parentheses, are set in paler type.
 function fillText(node, text) {
   node.replaceChildren(...text.split(/(\([^()]*\))/).map((part, i) =>
     (i % 2 ? html("span", { class: "number" }, part) : part)));
@@ -143,12 +143,12 @@ export function columnOf(words) {
   return Math.max(NARROWEST_WORD, Math.min(WIDEST_WORD, SMALLEST * widestPart(words) + 18));
 }
 
-// As large as the longest part of a word allows, down to what can still be read.
+// The largest type that fits the longest part of a word, but not too small to read.
 function typeSize(words, column) {
   return Math.max(SMALLEST, Math.min(1, (column - 18) / widestPart(words)));
 }
 
-// Buttons of an unchanged sentence stay, and with them the focus.
+// The buttons of an unchanged sentence are kept, and the focus with them.
 function fillWords(list, answer, position, choose) {
   const wanted = answer.words.map((entry) => entry.word);
   const there = [...list.children].map((item) => item.textContent);

@@ -1,5 +1,5 @@
-// api.js: answers, from the networks inside the page where it holds some, else from the server; and
-// the latest of them, kept.
+// api.js: answers, from the networks inside the page if it holds some, else from the server; the latest
+// are cached.
 
 import { loadEngine } from "./engine.js";
 import { explainPassive } from "./parsing.js";
@@ -29,7 +29,7 @@ export async function comprehend(sentence, { world, step, prior }, signal) {
   return kept.get(key);
 }
 
-// What each network believes, beside what they believe together.
+// Adds the beliefs of each network to those of all networks together.
 function attachNetworks({ words, networks }) {
   words.forEach(({ roles }, t) => Object.entries(roles).forEach(([role, beliefs]) =>
     beliefs.forEach((belief, i) => {
@@ -45,12 +45,12 @@ export async function csvOf({ sentence, world, step, prior_variance: prior }) {
 // `window.equivocal.ask` gives the object that `equivocal ask --json` prints, to four digits after the
 // point: at once where the page holds networks, else as a promise. `await` is right for both.
 window.equivocal = {
-  ask: engine ? (sentence, options) => rounded(engine.ask(sentence, options))
+  ask: engine ? (sentence, options) => roundNumbers(engine.ask(sentence, options))
     : async (sentence, options = {}) =>
-      rounded(await (await request(`api/comprehend?${queryOf(sentence, options)}`)).json()),
+      roundNumbers(await (await request(`api/comprehend?${queryOf(sentence, options)}`)).json()),
 };
 
-function rounded(answer) {
+function roundNumbers(answer) {
   return JSON.parse(JSON.stringify(answer, (_, value) =>
     (typeof value === "number" ? Math.round(value * ROUND) / ROUND : value)));
 }

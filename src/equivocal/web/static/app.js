@@ -1,4 +1,4 @@
-// app.js: the page. A change of the state is asked; the newest answer is shown.
+// app.js: the page. Every change of the state is a question, and the newest answer is shown.
 
 import { createAnswer, shared } from "./answer.js";
 import { comprehend, loadWorlds } from "./api.js";
@@ -25,7 +25,7 @@ const worldOf = (state) => worlds.find(({ name }) => name === state.world);
 const count = () => Math.max(...shown.answers.map((answer) => answer.words.length));
 const player = () => (shown ? { position: shown.position, count: count() } : { position: 0, count: 0 });
 
-// Stale answers are dropped: a new change aborts what is under way, and carries its wish along.
+// A new change aborts the question under way, whose answer is stale, and includes its wish.
 async function change(wish) {
   wanted = { ...wanted, ...wish };
   const asked = wanted;
@@ -46,7 +46,7 @@ async function change(wish) {
   greyOut(failed >= 0);
 }
 
-// After a refused sentence, whichever of the two, the old answers stay, greyed, and say whose they are.
+// After either sentence is refused, the old answers stay, greyed and labelled with their sentences.
 function greyOut(stale) {
   byId("results").classList.toggle("stale", stale && Boolean(shown));
   byId("stale").textContent = stale && shown
@@ -135,7 +135,7 @@ function chooseWorld(name) {
   change(wish);
 }
 
-// What a person asks for ends the story.
+// A question of the user ends the story.
 function ask(wish) {
   stepping.stop();
   change({ ...wish, chapter: null });

@@ -25,7 +25,7 @@ function joinBeliefs(moments) {
   return { bayes, entropy, epistemic: Math.max(0, entropy - meanOf(each.map((one) => one.expected))) };
 }
 
-// { low, high } of the same networks. It takes most of the time, and few answers are shown.
+// { low, high } of the same networks. This takes most of the time, and is computed for listed beliefs only.
 function findInterval(moments) {
   const [low, high] = [-1, 1].map((sign) => sigmoid(moments.length > 1 ? findQuantile(moments, sign)
     : moments[0].mean + sign * QUANTILE * moments[0].sd));
@@ -46,7 +46,7 @@ function average(mean, sd) {
 
 const entr = (p) => (p > 0 ? -p * Math.log(p) : 0);
 
-// It lies between the quantiles of the networks, and is found by halving that interval.
+// The quantile of the mixture lies between those of the networks, and is found by halving that interval.
 function findQuantile(moments, sign) {
   const share = (1 + sign * LEVEL) / 2;
   const ends = moments.map(({ mean, sd }) => mean + sign * QUANTILE * sd);
@@ -112,7 +112,7 @@ function sumUp(roles, update) {
   return { roles, update, entropy: perRole("entropy"), epistemic: perRole("epistemic") };
 }
 
-// A belief as an answer lists it: intervals take most of the time, and few are listed.
+// A belief as an answer lists it, with its interval.
 export function show({ filler, mle, bayes, moments, truth, said }) {
   return { filler, mle, bayes, ...findInterval(moments), truth, said };
 }

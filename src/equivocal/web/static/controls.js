@@ -5,7 +5,7 @@ import { byId, html } from "./dom.js";
 const PAUSE = 60; // ms; the slider asks once it rests this long
 const BEAT = 1500; // ms per word while playing
 
-let resting = null; // a timer while the slider is on its way
+let resting = null; // a timer while the slider moves
 
 // The slider's positions are the kept steps and, last, "converged". `worldOf` gives the world shown.
 export function setUpSampler(worldOf, change) {
@@ -43,7 +43,7 @@ function markPaper(world) {
 const chosenPrior = () => Number(document.querySelector("input[name=prior]:checked")?.value);
 
 export function showSampler(world, state) {
-  if (resting !== null) return; // an answer to where the slider was must not pull it back
+  if (resting !== null) return; // an answer at an earlier stop must not move the slider back
   const index = world.steps.findIndex((entry) => entry.step === state.step);
   byId("slider").value = index < 0 ? world.steps.length : index;
   for (const radio of document.querySelectorAll("input[name=prior]")) {
@@ -53,7 +53,7 @@ export function showSampler(world, state) {
   byId("at").textContent = explainStep(world, state.step);
 }
 
-// At which step the answers on the page are.
+// Names the sampler step of the answers on the page.
 function explainStep(world, step) {
   if (step === "converged") return "Converged.";
   return step === 0 ? "Before any data: the prior." : `At step ${step}${

@@ -22,7 +22,7 @@ function fill(element, attributes, children) {
 
 export const reducedMotion = () => matchMedia("(prefers-reduced-motion: reduce)").matches;
 
-export function savedAs(name, blob) {
+export function saveAs(name, blob) {
   const link = html("a", { href: URL.createObjectURL(blob), download: name });
   document.body.append(link); // Firefox ignores clicks on links outside the page
   link.click();

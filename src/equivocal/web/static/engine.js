@@ -9,7 +9,7 @@ import { summarise } from "./summary.js";
 import { readTensors, unpack } from "./tensors.js";
 
 const DATA = "equivocal-data"; // id of the element that holds them; equivocal/web/page.py writes it
-const DEFAULT = "slips"; // the world that is asked unless another is named, where it is there
+const DEFAULT = "slips"; // the default world, if the page has it
 const COLUMNS = ["position", "word", "role", "filler", "mle", "bayes", "low", "high", "truth"];
 
 // The engine of this page, or null where a server answers.
@@ -52,8 +52,8 @@ class Engine {
 
 const cell = (value) => (/[",\n]/.test(value) ? `"${String(value).replaceAll('"', '""')}"` : value);
 
-// All that is known about a sentence. `words` has, for each word, what the networks say together, with
-// beliefs by the name of their role, and what each says `alone`, in the same order.
+// Everything about a sentence. `words` has, for each word, the beliefs of all networks together by the
+// name of their role, and those of each network `alone`, in the same order.
 function comprehend(text, world, step = world.description.paper_step,
   prior = world.description.prior_variance) {
   const { description, grammar, vocabulary } = world;

@@ -2,13 +2,13 @@
 
 import { columnOf, shared } from "./answer.js";
 import { csvOf } from "./api.js";
-import { byId, html, savedAs, svg } from "./dom.js";
+import { byId, html, saveAs, svg } from "./dom.js";
 import { colours, slug } from "./look.js";
 import { picture } from "./picture.js";
 
-const WIDTH = 1000; // a saved picture should not depend on the window it was saved from, but on its words
+const WIDTH = 1000; // a saved picture's width depends on its words, not on the window
 const MARGIN = 24;
-const SHARP = 2; // pixels of the PNG for each of the picture
+const SHARP = 2; // pixels of the PNG for each unit of the picture
 
 // `shown` gives { answers, position }.
 export function setUpExport(shown) {
@@ -17,20 +17,20 @@ export function setUpExport(shown) {
     if (answers.length) save(answers, position).catch((problem) => notify(problem.message));
   });
   on("export-svg", async (answers, position) => {
-    savedAs(fileName(answers, position, "svg"), svgFile(answers, position));
+    saveAs(fileName(answers, position, "svg"), svgFile(answers, position));
   });
   on("export-png", async (answers, position) => {
-    savedAs(fileName(answers, position, "png"), await pngFile(answers, position));
+    saveAs(fileName(answers, position, "png"), await pngFile(answers, position));
   });
   on("export-csv", async (answers) => {
     const texts = await Promise.all(answers.map(csvOf));
-    const text = answers.length === 1 ? texts[0] : joined(answers, texts);
-    savedAs(fileName(answers, null, "csv"), new Blob([text], { type: "text/csv" }));
+    const text = answers.length === 1 ? texts[0] : joinTables(answers, texts);
+    saveAs(fileName(answers, null, "csv"), new Blob([text], { type: "text/csv" }));
   });
   byId("copy-link").addEventListener("click", copyLink);
 }
 
-// Beside the buttons: what they save, which after a refused sentence is not what was typed last.
+// Names beside the buttons what they save: after a refused sentence, not what was typed last.
 export function nameExports(answers) {
   byId("exported").textContent = `Save ${answers.map((answer) => `“${answer.sentence}”`).join(" and ")}:`;
 }
@@ -41,7 +41,7 @@ function fileName(answers, position, ending) {
   return `equivocal-${sentences}${word}.${ending}`;
 }
 
-function standalone(answers, position) {
+function drawStandalone(answers, position) {
   const width = Math.max(WIDTH, ...answers.map(({ words }) => 2 * MARGIN + columnOf(words) * words.length));
   const look = { colours: colours(), unit: 1, width, margin: MARGIN, ...shared(answers) };
   let height = 0;
@@ -55,12 +55,12 @@ function standalone(answers, position) {
 }
 
 function svgFile(answers, position) {
-  const text = new XMLSerializer().serializeToString(standalone(answers, position));
+  const text = new XMLSerializer().serializeToString(drawStandalone(answers, position));
   return new Blob([text], { type: "image/svg+xml" });
 }
 
 async function pngFile(answers, position) {
-  const drawing = standalone(answers, position);
+  const drawing = drawStandalone(answers, position);
   const text = new XMLSerializer().serializeToString(drawing);
   const image = new Image();
   image.src = `data:image/svg+xml;charset=utf-8,${encodeURIComponent(text)}`;
@@ -74,7 +74,7 @@ async function pngFile(answers, position) {
 }
 
 // Two tables in one file: a first column says which sentence a row belongs to.
-function joined(answers, texts) {
+function joinTables(answers, texts) {
   const rows = texts.flatMap((text, i) => {
     const [head, ...body] = text.trimEnd().split(/\r?\n/);
     const name = `"${answers[i].sentence.replaceAll('"', '""')}"`;
@@ -88,7 +88,7 @@ async function copyLink() {
     await navigator.clipboard.writeText(location.href);
     notify("Link copied");
   } catch {
-    // the clipboard needs https or localhost, and leave to use it
+    // the clipboard needs https or localhost, and permission to use it
     notify("Copy it from the address bar");
   }
 }

@@ -51,7 +51,7 @@ export function showWorld(world) {
     + `Answers come from ${world.network}.`;
 }
 
-// Whether the field of the second sentence is there; with an argument, makes it so.
+// Returns whether the field of the second sentence is shown; with an argument, shows or hides it first.
 function second(open) {
   if (open !== undefined) {
     byId("second").hidden = !open;
@@ -103,8 +103,8 @@ let phrases = []; // every word of the world, as it is said
 // a click on a word does.
 function setUpLexicon(field, changed) {
   const rewrite = (text) => { field().value = text; changed(); };
-  byId("remove-word").addEventListener("click", () => rewrite(shortened(field().value)));
-  return (word) => rewrite(appended(field().value, word));
+  byId("remove-word").addEventListener("click", () => rewrite(removeLastWord(field().value)));
+  return (word) => rewrite(appendWord(field().value, word));
 }
 
 function fillLexicon(world, append) {
@@ -119,11 +119,11 @@ function fillGroups(id, groups) {
       html("h3", { id: `${id}-${i}` }, capital(name)), html("div", { class: "chips" }, ...buttons))));
 }
 
-const appended = (text, word) => [text.trimEnd(), word].filter(Boolean).join(" ");
+const appendWord = (text, word) => [text.trimEnd(), word].filter(Boolean).join(" ");
 
-// Without its last word: the longest phrase of the world that ends the text, or what follows the
-// last space; and without an article or comma that would then be left hanging.
-function shortened(text) {
+// Removes the last word of a text: the longest phrase of the world that ends it, or what follows the
+// last space; and an article or comma that would then be left at the end.
+function removeLastWord(text) {
   const trimmed = text.trim().replace(/[\s,.;!?]+$/, "");
   const lower = ` ${trimmed.toLowerCase()}`;
   const last = phrases.filter((phrase) => lower.endsWith(` ${phrase.toLowerCase()}`))

@@ -5,8 +5,8 @@
 
 export const FONT = "system-ui, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif";
 
-// Okabe and Ito's blue and vermilion, told apart by all eyes; texts are darker (or lighter) for
-// a contrast of 4.5 : 1 with the paper.
+// Okabe and Ito's blue and vermilion, which colour-blind readers can tell apart; texts are darker (or
+// lighter) for a contrast of 4.5 : 1 with the paper.
 const LIGHT = {
   paper: "#ffffff", ink: "#16202b", muted: "#55606c", line: "#cfd6dd", track: "#eceff2",
   chosen: "#e2edf6", mle: "#0072B2", bayes: "#D55E00", mleText: "#00649c", bayesText: "#ad4b00",
@@ -37,7 +37,7 @@ export function setUpTheme(draw) {
   name();
 }
 
-// Only the width: a picture that grows in height must not be drawn anew while its bars slide.
+// Draws anew when the width changes, not the height, which may grow while bars slide.
 export function followWidth(element, draw) {
   let width = element.clientWidth;
   new ResizeObserver(() => {
@@ -78,7 +78,7 @@ export function wrap(text, room, size, weight = 400) {
 
 const SPACE = "\u00a0";
 
-// A probability, never 0 % or 100 % unless it is; `most` is the number of digits of those in between.
+// A probability; 0 % and 100 % only if it is exactly that; `most` is the number of decimals in between.
 export function percent(value, most = 0) {
   if (value === 0 || value === 1) return `${100 * value}${SPACE}%`;
   if (value < 0.001) return `<${SPACE}0.1${SPACE}%`;

@@ -107,7 +107,7 @@ export function timeline(answer, position, width, look) {
     line(surprise, surprise.map(short), look.surpriseTop, {
       y: 2, columns, width, position, colours, colour: colours.ink, name: "surprise",
     }),
-    line(entropy, doubts(answer, columns), look.entropyTop, {
+    line(entropy, labelUncertainty(answer, columns), look.entropyTop, {
       y: 2 + COURSE, columns, width, position, colours, colour: colours.bayes,
       name: "uncertainty", shaded: answer.words.map((entry) => entry.epistemic),
     }),
@@ -121,7 +121,7 @@ export function lineNames(width, { colours }) {
     svg("text", { x: 3, y: 14 + COURSE * i, "font-size": 12, fill: colours.muted }, fit(title, width - 6, 12)))) };
 }
 
-function doubts(answer, columns) {
+function labelUncertainty(answer, columns) {
   return answer.words.map(({ entropy, epistemic }) => {
     const share = `${short(entropy)} (${percent(entropy > 0 ? epistemic / entropy : 0)})`;
     return measure(share, 12, 700) < columns.wide - 4 ? share : short(entropy);

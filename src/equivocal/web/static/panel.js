@@ -34,15 +34,15 @@ export function panel(answer, position, role, width, { colours, kinds = BOTH, ke
 function head(answer, role, beliefs, width, colours) {
   const indicated = answer.indicated[role];
   const heard = beliefs.some((belief) => belief.said && belief.filler === indicated);
-  const order = heard ? `word order: ${indicated}` : "";
+  const syntax = heard ? `syntax: ${indicated}` : "";
   const after = measure(role, 14, 700) + 8;
-  const free = width - after - measure(order, 12) - 10;
+  const free = width - after - measure(syntax, 12) - 10;
   const gloss = GLOSSES[role] ?? "";
   const small = { y: 14, "font-size": 12, fill: colours.muted };
   return [
     svg("text", { y: 14, "font-size": 14, "font-weight": 700 }, role),
     measure(gloss, 12) < free ? svg("text", { x: after, ...small }, gloss) : null,
-    order ? svg("text", { x: width, "text-anchor": "end", ...small }, order) : null,
+    syntax ? svg("text", { x: width, "text-anchor": "end", ...small }, syntax) : null,
     svg("rect", { y: 21, width, height: 1, fill: colours.line }),
   ].filter(Boolean);
 }
@@ -64,7 +64,7 @@ function row(belief, role, y, room, { colours, kinds }) {
   const bayesian = lanes.filter(({ name }) => name === "bayes");
   return svg("g", { class: "row", "data-key": `${role} ${belief.filler}`, "data-y": y,
     transform: `translate(0 ${y})` },
-    svg("title", {}, spoken(belief, role)),
+    svg("title", {}, describeBelief(belief, role)),
     svg("text", { y: 16.5, "font-size": room.size, "font-weight": weight },
       fit(belief.filler, room.label - 6, room.size, weight)),
     svg("rect", { x: at(0), y: 1, width: room.bar, height: 2 * BAR + 1, fill: colours.track }),
@@ -75,7 +75,7 @@ function row(belief, role, y, room, { colours, kinds }) {
     ...lanes.map(number));
 }
 
-// A plain line without ends, so that a collapsed one is not taken for the truth; its rim keeps it
+// A plain line without ends, so that a very short one is not taken for the truth; its rim keeps it
 // visible on the bar.
 export function interval(low, high, y, colours) {
   const piece = (rim, fill) => svg("rect", { class: rim ? "rim" : "interval", x: low - rim,
@@ -83,7 +83,7 @@ export function interval(low, high, y, colours) {
   return [piece(0.8, colours.paper), piece(0, colours.ink)];
 }
 
-// One dot for each network, so that agreement is seen.
+// One dot for each network, which shows whether the networks agree.
 export function dots(belief, name, at, y, colours) {
   const each = belief.networks.length > 1 ? belief.networks : [];
   return each.map((one) => svg("circle", { class: "network", cx: at(one[name]), cy: y, r: 3.1,
@@ -101,13 +101,13 @@ function mark(x, colours, { top = -1, long = 2 * BAR + 5, slight = false } = {})
   ];
 }
 
-function spoken(belief, role) {
+function describeBelief(belief, role) {
   const truth = belief.truth === null ? "" : `, truth ${percent(belief.truth)}`;
   return `${belief.filler} as ${role}: trained ${percent(belief.mle)}, Bayesian ${
     percent(belief.bayes)} (90 % between ${percent(belief.low)} and ${percent(belief.high)})${truth}`;
 }
 
-// [[text, signs], …] of what is drawn.
+// [[text, signs], …]: the entries of the legend.
 function keysOf(colours, networks, kinds, line = true) {
   const dot = (x, name) => svg("circle", { cx: x, cy: 10, r: 3.1, fill: colours[`${name}Dot`],
     stroke: colours.paper, "stroke-width": 1.2 });

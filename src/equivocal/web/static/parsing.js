@@ -1,5 +1,5 @@
-// parsing.js: running text to constituents, as equivocal/world/spelling.py reads it; the roles that word
-// order gives them, and the exact truth about them.
+// parsing.js: parses text into constituents, as equivocal/world/spelling.py does; finds the roles that
+// syntax gives them, and the exact truth about them.
 //
 // A world's `grammar` holds { tokens, spellings, markers, usual, limits }: spellings of words and of
 // markers, and the words that usually follow a marker. Any order of known words is accepted. `truth` is
@@ -115,7 +115,7 @@ function matching(a, b) {
 
 function longestBlock(a, b) {
   let best = [0, 0, 0];
-  let before = new Array(b.length + 1).fill(0); // of blocks that end at a's last letter
+  let before = new Array(b.length + 1).fill(0); // lengths of blocks that end at a's previous letter
   for (let i = 0; i < a.length; i += 1) {
     const here = new Array(b.length + 1).fill(0);
     for (let j = 0; j < b.length; j += 1) {
@@ -148,7 +148,7 @@ function readBeliefs(listed) {
   return roles;
 }
 
-// { role: word } by word order and markers alone; plausibility does not count.
+// { role: word } by syntax alone: word order and markers. Plausibility does not count.
 export function findIndicated(constituents, pairs, world) {
   for (const construction of world.grammar.constructions) {
     const places = placeRoles(construction, pairs, world.grammar.actions);

@@ -12,7 +12,7 @@ import { legend, panel, panelHeight } from "./panel.js";
 const GAP = 24; // between panels
 const NARROWEST = 190; // a panel
 const MOST_COLUMNS = 3;
-export const FIRST = ["agent", "patient"]; // side by side: they are what is asked most
+export const FIRST = ["agent", "patient"]; // side by side, as the roles that matter most
 const LONGEST = 6; // words in a heading
 const IMPOSSIBLE = "Impossible in this world, so there is no truth to compare with.";
 
@@ -34,7 +34,7 @@ export const beliefs = (answer, position, look) => draw("picture", answer, posit
 export const allWords = (answer, position, look) => draw("columns", answer, position, look, (width) =>
   [overview(answer, position, width, look), timeline(answer, position, width, look)]);
 
-// What stays in place while those scroll.
+// The names of the rows, which stay in place while the columns scroll.
 export const allNames = (answer, look) => draw("names", answer, 0, { ...look, clear: true }, (width) => [
   rowNames(answer, width, look), lineNames(width, look)]);
 
@@ -42,7 +42,7 @@ export function draw(name, answer, position, look, partsOf) {
   const margin = look.margin ?? 0;
   const all = stack(partsOf(look.width / look.unit - 2 * margin), margin);
   const height = Math.ceil(all.height + margin);
-  const label = name.startsWith("picture") ? { role: "img", "aria-label": described(answer, position) }
+  const label = name.startsWith("picture") ? { role: "img", "aria-label": describePicture(answer, position) }
     : { "aria-hidden": "true" }; // the table has its numbers
   return svg("svg", {
     class: name, ...label,
@@ -63,7 +63,7 @@ function stack(parts, margin) {
   return { node, height };
 }
 
-// Only in a saved picture: on the page the sentence stands in its field.
+// The sentence as the title of a saved picture; on the page it stands in its field.
 function title(answer, width, colours) {
   const lines = wrap(answer.sentence, width, 18, 700);
   const source = `Equivocal, world ${answer.world}. Prior variance ${answer.prior_variance}, ${
@@ -102,7 +102,7 @@ export function textLines(lines, y, step, attributes) {
   return svg("text", attributes, ...tspans);
 }
 
-// `only` some roles may be wanted, below each other, and then the legend stands elsewhere.
+// With `look.only`, these roles alone, below each other and without the legend.
 export function panels(answer, position, width, look) {
   const { only } = look;
   const roles = Object.keys(answer.words[position].roles).filter((role) => !only || only.includes(role))
@@ -129,7 +129,7 @@ export function panels(answer, position, width, look) {
   return { node, height: y };
 }
 
-function described(answer, position) {
+function describePicture(answer, position) {
   const { word, roles } = answer.words[position];
   const best = Object.entries(roles).map(([role, [first]]) =>
     `${role}: ${first.filler}, ${percent(first.mle)} trained, ${percent(first.bayes)} Bayesian`);

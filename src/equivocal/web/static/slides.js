@@ -1,6 +1,6 @@
-// slides.js: the picture of one sentence in a step of the story, each of its own; and one belief along
-// sampler time, from the prior to the converged posterior: a line for each network, their mean with its
-// 90 % interval, and the exact truth.
+// slides.js: the picture of one sentence in each step of the story; and one belief along sampler time,
+// from the prior to the converged posterior: a line for each network, their mean with its 90 % interval,
+// and the exact truth.
 
 import { svg } from "./dom.js";
 import { fit, FONT, percent, short, wrap } from "./look.js";
@@ -27,7 +27,7 @@ export function drawSlide(view, answer, stops, look) {
   return draw("picture slide", answer, position, look, partsOf);
 }
 
-// Of the agent and the patient, those that were heard: who acts is the question.
+// The beliefs that a heard word is agent or patient: the question is who acts.
 function beliefs(answer, position, width, look) {
   const { roles } = answer.words[position];
   const [kind] = look.kinds.slice(-1);
@@ -73,7 +73,7 @@ function doubt(answer, position, width, { colours, doubtTop }) {
 
 // Trained, at the paper's step and converged, beside the exact truth.
 function truth(stops, position, width, { colours }) {
-  const { role, filler } = tracked(stops.at(-1), position);
+  const { role, filler } = chooseTracked(stops.at(-1), position);
   const rivals = compareWithTruth(stops, role, filler);
   const { truth: exact } = rivals[0].belief;
   const [left, right] = [86, 62];
@@ -113,7 +113,7 @@ export function path(answers, position, chosen, look) {
   const width = look.width / look.unit;
   const height = look.height ?? HEIGHT;
   const bottom = height - 26;
-  const { role, filler } = tracked(answers.at(-1), position);
+  const { role, filler } = chooseTracked(answers.at(-1), position);
   const beliefs = answers.map((answer) => answer.words[position].roles[role]
     .find((belief) => belief.filler === filler));
   if (beliefs.some((belief) => belief === undefined)) return null;
@@ -151,8 +151,8 @@ export function path(answers, position, chosen, look) {
       "font-weight": i === at ? 700 : 400, fill: colours.muted }, step === "converged" ? "∞" : step)));
 }
 
-// What is followed: the word that word order makes the agent, as soon as it has been heard.
-function tracked(answer, position) {
+// The belief that is followed: in the word that syntax makes the agent, as soon as it has been heard.
+function chooseTracked(answer, position) {
   const { roles } = answer.words[position];
   const role = "agent" in roles ? "agent" : Object.keys(roles)[0];
   const said = roles[role].find((belief) => belief.said && belief.filler === answer.indicated[role]);

@@ -1,10 +1,10 @@
-// state.js: what the page shows, as plain values, and its way into and out of the address.
+// state.js: what the page shows, as plain values; reads it from the address and writes it there.
 //
 // A state is { world, sentence, compare, position, step, prior, chapter }: `world` is a name, `compare`
 // is null without a second sentence, `position` counts words from 0 and null means the last, `step`
 // may be "converged", and `chapter` is the step of the story, from 0, or null in free play.
 
-import { CHAPTERS, isStory, STORY } from "./story.js";
+import { CHAPTERS, isStory, paperStep, STORY } from "./story.js";
 
 // A file has no query of its own to change, so its state lives behind the #.
 const inHash = () => location.protocol === "file:";
@@ -30,8 +30,6 @@ export function readState(worlds) {
   return isStory(state) ? state : { ...state, chapter: null };
 }
 
-const paperStep = (world) => world.paper_step;
-
 function readChapter(text) {
   const chapter = Number.parseInt(text, 10) - 1;
   return chapter >= 0 && chapter < CHAPTERS.length ? chapter : null;
@@ -41,7 +39,7 @@ function defaultsOf(world) {
   return { step: knownStep(String(paperStep(world)), world), prior: world.prior_variance };
 }
 
-// What a world is opened with: its first example.
+// The sentences that a world opens with: its first example.
 export function firstExample(world) {
   const { sentence = "", compare = null } = world.examples[0] ?? {};
   return { sentence, compare };
@@ -52,7 +50,7 @@ export function knownStep(text, world) {
   return known ? known.step : "converged";
 }
 
-// the API's name for it is understood too
+// The address may use the API's name, prior_variance, as well.
 function knownPrior(text, world) {
   return world.prior_variances.find((value) => value === Number(text)) ?? world.prior_variance;
 }

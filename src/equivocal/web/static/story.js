@@ -1,6 +1,6 @@
 // story.js: the five steps of the story: what each shows, what it says from the same numbers, and the
-// bar that turns them. While it is told, the page shows little else (style.css, by the `data-view` of
-// the body).
+// bar that turns them. While the story is open, the page shows little else (style.css, by the `data-view`
+// of the body).
 //
 // `view` names the picture (slides.js); `step` is where the answers are taken, and `stops` are further
 // stops that the picture needs. `tell` is given { plain, reversed } (answers at the paper's step), `at`
@@ -18,7 +18,7 @@ export const STORY = {
 };
 const [ROLE, FILLER] = ["agent", "pizza"];
 const PARTS = { words: "in the words", between: "between networks", within: "within each network" };
-const paperStep = (world) => world.paper_step;
+export const paperStep = (world) => world.paper_step;
 export const stopsOf = (world) => [...world.steps.map(({ step }) => step), "converged"];
 
 export const CHAPTERS = [
@@ -28,8 +28,8 @@ export const CHAPTERS = [
     step: paperStep,
     async tell({ reversed }) {
       const { truth, networks } = lastBelief(reversed);
-      const given = list(networks.map(({ mle }) => percent(mle)));
-      const who = networks.length > 1 ? `${capital(count(networks.length))} networks say` : "A network says";
+      const given = listInWords(networks.map(({ mle }) => percent(mle)));
+      const who = networks.length > 1 ? `${capital(spellNumber(networks.length))} networks say` : "A network says";
       return [
         `Did the pizza eat the woman? ${who} ${given}. The truth is ${percent(truth, 1)}.`,
         `They heard “${STORY.compare}”. Each gives one number (a dot), as if no other were possible. In this `
@@ -46,7 +46,7 @@ export const CHAPTERS = [
       const usual = splitDoubt(plain, plain.words.length - 1);
       const [largest] = Object.keys(PARTS).sort((a, b) => doubt[b] - doubt[a]);
       return [
-        `The reversed sentence leaves about ${count(Math.round(doubt.total / usual.total))} times the doubt, ${
+        `The reversed sentence leaves about ${spellNumber(Math.round(doubt.total / usual.total))} times the doubt, ${
           doubt[largest] > 0.5 ? "most" : "much"} of it ${PARTS[largest]}.`,
         `Each network now has a posterior: all last layers that fit the data, and how well. ${
           percent(doubt.words)} of the doubt is in the words: chance, which no data remove. More data would remove `
@@ -106,8 +106,6 @@ export const CHAPTERS = [
   },
 ];
 
-const knowsStory = (worlds) => worlds.some((world) => world.name === STORY.world);
-
 export const isStory = ({ world, sentence, compare }) =>
   world === STORY.world && sentence === STORY.sentence && compare === STORY.compare;
 
@@ -129,18 +127,18 @@ const findBelief = (answer, role, filler) =>
 
 const lastBelief = (answer) => findBelief(answer, ROLE, FILLER);
 
-const count = (number) => ["no", "one", "two", "three", "four", "five"][number] ?? String(number);
+const spellNumber = (number) => ["no", "one", "two", "three", "four", "five"][number] ?? String(number);
 
-const list = (parts) => (parts.length < 2 ? parts.join("")
+const listInWords = (parts) => (parts.length < 2 ? parts.join("")
   : `${parts.slice(0, -1).join(", ")} and ${parts.at(-1)}`);
 
-const KEYS = { ArrowLeft: -1, ArrowRight: 1, PageUp: -1, PageDown: 1 }; // the latter of remote controls
+const KEYS = { ArrowLeft: -1, ArrowRight: 1, PageUp: -1, PageDown: 1 }; // remote controls send the latter
 
 // `turn` is called with a wish for the state; `current` gives the chapter shown, or null.
 export function setUpStory(worlds, current, turn) {
-  byId("tell").hidden = !knowsStory(worlds);
-  if (byId("tell").hidden) return;
   const world = worlds.find(({ name }) => name === STORY.world);
+  byId("tell").hidden = !world;
+  if (!world) return;
   const open = (chapter) => turn(chapter === null ? { chapter, step: world.paper_step }
     : { ...STORY, step: CHAPTERS[chapter].step(world), prior: world.prior_variance, chapter });
   const end = () => {
@@ -175,7 +173,7 @@ export function setUpStory(worlds, current, turn) {
   });
 }
 
-let latest = null; // the state that is told
+let latest = null; // the state that is shown
 
 // Shows the chapter of a state; `at(step)` gives the answer to the reversed sentence at another stop.
 export async function showStory(state, world, { plain, at }) {

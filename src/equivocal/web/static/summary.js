@@ -1,4 +1,4 @@
-// summary.js: the outcome after a word in two short lines, as equivocal/asking/summary.py words it.
+// summary.js: the summary after a word in two short lines, worded as in equivocal/asking/summary.py.
 
 const ACTION = "action";
 
@@ -46,7 +46,7 @@ function findReading({ world }, position, best) {
 
 const leastOf = (beliefs, name) => Math.min(...beliefs.map((belief) => belief[name]));
 
-// What word order says where it says something else, or the best other filler: longer wordings first.
+// The reading that syntax indicates, if it differs, or the best other filler: longer wordings first.
 function describeRival(found, position, reading, best) {
   const { words, world, heard, indicated } = found;
   const said = new Set(heard.slice(0, position + 1).map(({ word }) => word));
@@ -62,9 +62,9 @@ function describeRival(found, position, reading, best) {
     const names = (beliefs) => [...new Set(beliefs.map(({ filler }) => filler))].sort().join("\n");
     const swapped = names(Object.values(ordered)) === names(both.map((role) => reading[role]));
     const said = say(found, whole);
-    return [` Word order says ${said} (${formatBelief(Object.values(ordered), true)}).`,
-      ` Word order: ${said.replace(/\bthe /g, "")} (${believed}).`,
-      ...(swapped ? [` Word order: the reverse (${believed}).`] : []), ` Word order differs (${believed}).`];
+    return [` Syntax: ${said} (${formatBelief(Object.values(ordered), true)}).`,
+      ` Syntax: ${said.replace(/\bthe /g, "")} (${believed}).`,
+      ...(swapped ? [` Syntax: the reverse (${believed}).`] : []), ` Syntax differs (${believed}).`];
   }
   const others = Object.entries(reading).flatMap(([role, read]) => best(position, role, world.rules.top)
     .filter(({ filler }) => filler !== read.filler)
@@ -90,8 +90,8 @@ function exchange({ words, world }, position, reading, role, belief) {
     [other]: roles[other].find(({ filler }) => filler === reading[role].filler) };
 }
 
-// Of the roles that are open, to the networks or in truth, the one that is furthest from the truth;
-// with more digits of what is exact, with fewer, and with one filler alone.
+// Names the role furthest from the truth among those that are open, to the networks or in truth; longer
+// wordings first: with more digits of exact probabilities, with fewer, and with one filler alone.
 function describeUndecided({ words, world }, position, best) {
   const { settled, top } = world.rules;
   let [role, chosen, rank] = [null, null, [-1, -1]];
@@ -166,7 +166,7 @@ function formatPercent(value, digits = 0) {
   return `${roundEven(100 * value, value > 0.99 ? 1 : digits)} %`;
 }
 
-// As Python rounds: what lies in the middle goes to the even digit.
+// Rounds as Python does: ties go to the even digit.
 function roundEven(value, digits) {
   const scaled = value * 10 ** digits;
   const below = Math.floor(scaled);

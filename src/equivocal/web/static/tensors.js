@@ -1,6 +1,6 @@
-// tensors.js: unpacks what equivocal/web/page.py has put into the page: text to bytes, inflated
-// (RFC 1951), and the arrays of a safetensors file, 16-bit numbers included. The browser's own unpacker
-// makes its callers wait, and an answer should not have to.
+// tensors.js: unpacks what equivocal/web/page.py has put into the page: turns text into bytes, inflates
+// them (RFC 1951), and reads the arrays of a safetensors file, 16-bit numbers included. The browser's own
+// unpacker is asynchronous, and an answer should not have to wait.
 
 const HEAD = 8; // bytes of the header's length
 
@@ -17,8 +17,7 @@ export function readTensors(bytes) {
   return tensors;
 }
 
-const KINDS = { F64: Float64Array, F32: Float32Array, I32: Int32Array, I16: Int16Array, I8: Int8Array,
-  U8: Uint8Array, U16: Uint16Array, I64: BigInt64Array };
+const KINDS = { F32: Float32Array, I8: Int8Array, U8: Uint8Array }; // and F16, as in asking/shipped.py
 
 function readNumbers(dtype, bytes) {
   if (dtype === "F16") return Float32Array.from(new Uint16Array(bytes.buffer), halfToNumber);
@@ -36,7 +35,7 @@ function halfToNumber(bits) {
   return sign * (1 + fraction / 1024) * 2 ** (exponent - 15);
 }
 
-// The bytes that `pack_bytes` of equivocal/web/page.py has put into a text.
+// The bytes that `pack_bytes` of equivocal/web/page.py has written as text.
 export const unpack = ({ text, size }) => inflate(readDigits(text), size);
 
 // Two characters of 91 are 13 bits, the highest first.
@@ -71,21 +70,26 @@ function inflate(packed, size) {
   let written = 0;
   let last = 0;
   while (!last) {
-    last = bits(input, 1);
-    const kind = bits(input, 2);
+    last = readBits(input, 1);
+    const kind = readBits(input, 2);
     if (kind === 0) written = copyStored(input, out, written);
     else written = unpackBlock(input, out, written, kind === 1 ? fixedCodes() : readCodes(input));
   }
   return out;
 }
 
-// The next `count` bits, the lowest first.
-function bits(input, count) {
-  while (input.count < count) {
+// Reads bytes until `count` bits are held, or the data end.
+function holdBits(input, count) {
+  while (input.count < count && input.at < input.data.length) {
     input.held |= input.data[input.at] << input.count;
     input.at += 1;
     input.count += 8;
   }
+}
+
+// The next `count` bits, the lowest first.
+function readBits(input, count) {
+  holdBits(input, count);
   const value = input.held & ((1 << count) - 1);
   input.held >>>= count;
   input.count -= count;
@@ -105,28 +109,24 @@ function copyStored(input, out, written) {
 function unpackBlock(input, out, start, { literals, distances }) {
   let written = start;
   for (;;) {
-    const symbol = read(input, literals);
+    const symbol = readSymbol(input, literals);
     if (symbol === 256) return written;
     if (symbol < 256) {
       out[written] = symbol;
       written += 1;
     } else {
-      const length = LENGTHS[symbol - 257] + bits(input, LENGTH_BITS[symbol - 257]);
-      const far = read(input, distances);
-      const distance = DISTANCES[far] + bits(input, far < 2 ? 0 : (far >> 1) - 1);
+      const length = LENGTHS[symbol - 257] + readBits(input, LENGTH_BITS[symbol - 257]);
+      const far = readSymbol(input, distances);
+      const distance = DISTANCES[far] + readBits(input, far < 2 ? 0 : (far >> 1) - 1);
       for (let i = 0; i < length; i += 1) out[written + i] = out[written + i - distance];
       written += length;
     }
   }
 }
 
-// The next symbol of a table by `tabulate`.
-function read(input, { table, longest }) {
-  while (input.count < longest && input.at < input.data.length) {
-    input.held |= input.data[input.at] << input.count;
-    input.at += 1;
-    input.count += 8;
-  }
+// The next symbol, by a table that `tabulate` made.
+function readSymbol(input, { table, longest }) {
+  holdBits(input, longest);
   const entry = table[input.held & ((1 << longest) - 1)];
   input.held >>>= entry & 15;
   input.count -= entry & 15;
@@ -157,16 +157,16 @@ function fixedCodes() {
 }
 
 function readCodes(input) {
-  const [literals, distances, used] = [bits(input, 5) + 257, bits(input, 5) + 1, bits(input, 4) + 4];
+  const [literals, distances, used] = [readBits(input, 5) + 257, readBits(input, 5) + 1, readBits(input, 4) + 4];
   const own = new Array(19).fill(0);
-  for (let i = 0; i < used; i += 1) own[ORDER[i]] = bits(input, 3);
+  for (let i = 0; i < used; i += 1) own[ORDER[i]] = readBits(input, 3);
   const table = tabulate(own);
   const lengths = [];
   while (lengths.length < literals + distances) {
-    const symbol = read(input, table);
+    const symbol = readSymbol(input, table);
     if (symbol < 16) lengths.push(symbol);
-    else if (symbol === 16) lengths.push(...new Array(3 + bits(input, 2)).fill(lengths.at(-1)));
-    else lengths.push(...new Array(symbol === 17 ? 3 + bits(input, 3) : 11 + bits(input, 7)).fill(0));
+    else if (symbol === 16) lengths.push(...new Array(3 + readBits(input, 2)).fill(lengths.at(-1)));
+    else lengths.push(...new Array(symbol === 17 ? 3 + readBits(input, 3) : 11 + readBits(input, 7)).fill(0));
   }
   return { literals: tabulate(lengths.slice(0, literals)), distances: tabulate(lengths.slice(literals)) };
 }

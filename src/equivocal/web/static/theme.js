@@ -1,7 +1,7 @@
-// theme.js: puts the theme chosen on an earlier visit on <html>; without one the system's is used.
+// theme.js: sets the theme chosen on an earlier visit on <html>; without one, the system's is used.
 try {
   const kept = localStorage.getItem("equivocal-theme");
   if (kept === "light" || kept === "dark") document.documentElement.dataset.theme = kept;
 } catch {
-  // storage may be forbidden: then the system's theme it is
+  // storage may be forbidden; the system's theme is used then
 }
