@@ -257,6 +257,14 @@ def test_few_rows_choose_nothing():
         ),
         ({"validation": (X / [1, 1, 1, 1, 1, np.nan], T)}, "^validation features .* got nan"),
         ({"validation": (X, 2 * T, np.ones(300))}, "^validation targets .* got 2"),
+        (
+            {
+                "validation": (X, np.zeros(300), np.ones(5)),
+                "targets": T[:, 0] > 0,
+                "likelihood": "softmax",
+            },
+            r"^validation counts must have shape \(300,\).* got \(5,\)",
+        ),
         ({"validation": X}, r"validation must be \(features, targets\).*got ndarray"),
         (
             {"validation": (X[:, 1:], T)},

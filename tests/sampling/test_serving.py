@@ -122,9 +122,9 @@ def test_predictions_take_batches(net):
 @pytest.mark.parametrize(
     ("inputs", "message"),
     [
-        (X, "without targets, inputs must be batches of .inputs, targets. .* got ndarray"),
-        ([X], r"each batch must be \(inputs, targets\) or .* got ndarray"),
-        ([], r"each batch must be|at least one batch"),
+        (X, "inputs without targets must be batches of .inputs, targets. .* got ndarray"),
+        ([X], r"batches must each be \(inputs, targets\) or .* got ndarray"),
+        ([], r"batches must each be .* got NoneType"),
     ],
 )
 def test_what_is_no_batch_is_refused(net, inputs, message):
@@ -153,8 +153,40 @@ def test_a_vector_of_zeros_and_ones_is_ambiguous_for_several_outputs(net):
 def test_each_input_needs_a_target(net, inputs, targets, where):
     with pytest.raises(UserError, match=f"one row per input, {where} leave out the inputs"):
         LastLayer.from_torch(net, inputs, targets)
-    with pytest.raises(UserError, match="one row per input, got 3 for 40 inputs;"):
-        LastLayer.from_torch(net, X, LABELS, validation=(X, LABELS[:3]))
+
+
+WITH_NAN = np.where(np.arange(40)[:, None] == 7, np.nan, X)
+
+
+@pytest.mark.parametrize(
+    ("validation", "message"),
+    [
+        ((X, LABELS[:3]), "validation targets must have one row per input, got 3 for 40 inputs;"),
+        ((X[:, :1], LABELS), "validation inputs must be what the module takes"),
+        ((WITH_NAN, LABELS), r"validation inputs must be finite, got nan at index \(7, 0\)"),
+        ((X[:0], LABELS[:0]), "validation inputs must hold at least one row"),
+        (X, "validation inputs without targets must be batches"),
+        (iter([X]), "validation batches must each be"),
+        (iter([]), "validation inputs must hold at least one batch"),
+        ((X, LABELS + 2), "validation targets must lie between 0 and the row's count"),
+        ((X, LABELS, -np.ones(40)), "validation counts must be ≥ 0"),
+        ((X, LABELS, X, X), "validation must be .inputs, targets.*got 4 parts"),
+    ],
+)
+def test_errors_about_validation_name_it(net, validation, message):
+    with pytest.raises(UserError, match=f"^{message}"):
+        from_torch(net, X, LABELS, validation=validation)
+
+
+def test_inputs_that_are_not_numbers_are_named(net):
+    """In the first batch, by which the last layer is found, and in a later one."""
+    for batch_size in (40, 5):
+        with pytest.raises(UserError, match=r"^inputs must be finite, got nan at index \(7, 0\)"):
+            from_torch(net, WITH_NAN, LABELS, batch_size=batch_size)
+    with torch.no_grad():
+        net[0].weight[0, 0] = np.nan
+    with pytest.raises(UserError, match="must return finite logits, got nan for finite inputs"):
+        from_torch(net, X, LABELS)
 
 
 @pytest.mark.parametrize("name", ["text", "state_dict", "tensors", "folder", "missing"])

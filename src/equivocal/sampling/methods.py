@@ -10,17 +10,19 @@ from typing import Any
 
 import numpy as np
 
-from equivocal.errors import UserError, did_you_mean
+from equivocal.errors import did_you_mean
 from equivocal.machine import measure_memory
 from equivocal.sampling.engine.inputs import (
     check_bool,
     check_choice,
+    check_counts,
     check_int,
     check_numbers,
     check_positive,
     choose_dtype,
     encode_classes,
     fail,
+    name_argument,
 )
 from equivocal.sampling.engine.problem import Likelihood, Problem, collapse
 from equivocal.sampling.engine.products import Precision
@@ -322,17 +324,14 @@ def _check_validation(validation: Any, problem: Problem) -> Problem | None:
         fail(f"validation must be (features, targets) or (features, targets, counts), got {kind}.")
     psi, t, *c = validation
     K, D = problem.num_outputs, problem.num_features
-    softmax = problem.likelihood is Likelihood.SOFTMAX
-    t = check_numbers(t, "validation targets") if not c else t
-    if softmax and np.ndim(t) == 1:
-        weights = np.asarray(c[0]) if c else np.ones(len(t))
-        known = np.where(weights == 0, 0, t)  # a label that does not count may be missing
-        t = encode_classes(known, weights, K, "validation targets")
     counts = c[0] if c else None
-    try:
+    with name_argument("validation"):
+        t = check_numbers(t, "targets", finite=counts is None)
+        if problem.likelihood is Likelihood.SOFTMAX and t.ndim == 1:
+            weights = check_counts(counts, len(t), np.dtype("float64"))
+            known = np.where(weights == 0, 0, t)  # a label that does not count may be missing
+            t = encode_classes(known, weights, K)
         beside = Problem.build(psi, t, counts, 0.0, 1.0, problem.likelihood, problem.dtype)
-    except UserError as error:  # it begins with the name of the argument
-        raise UserError(f"validation {error}") from None
     if (beside.num_outputs, beside.num_features) != (K, D):
         fail(
             f"validation must have {D} features and {K} outputs, as the rows have, got "

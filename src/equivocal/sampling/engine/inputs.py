@@ -4,7 +4,8 @@ A message names the argument, the value received, the rule and a way out. Nothin
 traced by JAX.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from numbers import Real
 from typing import Any, NoReturn
 
@@ -18,6 +19,15 @@ __all__ = ["check_bool", "check_choice", "check_int", "fail"]
 def fail(message: str) -> NoReturn:
     """Raise the one kind of error that the caller can fix."""
     raise UserError(message)
+
+
+@contextmanager
+def name_argument(name: str) -> Iterator[None]:
+    """Put the name of an argument before messages about its parts: "validation features must …"."""
+    try:
+        yield
+    except UserError as error:
+        raise UserError(f"{name} {error}") from None
 
 
 def _read_array(value: Any, name: str) -> np.ndarray:
@@ -134,7 +144,7 @@ def check_targets(targets: object, counts: np.ndarray, *, softmax: bool) -> np.n
         t = encode_classes(t, counts) if softmax else t[:, None]
     t = _clip_to_counts(_convert(t, "targets", counts.dtype), counts)
     if softmax and t.shape[1] < 2:
-        fail("softmax needs at least 2 classes, got 1; use likelihood='bernoulli'.")
+        fail("targets of a softmax need at least 2 classes, got 1; use likelihood='bernoulli'.")
     if softmax and (np.abs(t.sum(axis=1) - counts) > 1e-5 * np.maximum(counts, 1)).any():
         row = int(np.argmax(np.abs(t.sum(axis=1) - counts)))
         fail(
@@ -166,10 +176,7 @@ def _clip_to_counts(t: np.ndarray, counts: np.ndarray) -> np.ndarray:
 
 
 def encode_classes(
-    labels: np.ndarray,
-    counts: np.ndarray,
-    num_classes: int | None = None,
-    name: str = "targets",
+    labels: np.ndarray, counts: np.ndarray, num_classes: int | None = None
 ) -> np.ndarray:
     """Return (N, K) rows that sum to the counts, from class numbers; a class may be absent."""
     most = np.inf if num_classes is None else num_classes
@@ -177,7 +184,7 @@ def encode_classes(
     if wrong.any():
         last = "K−1" if num_classes is None else num_classes - 1
         fail(
-            f"{name} of a softmax must be class numbers 0 … {last} (one per row) or an (N, K) "
+            f"targets of a softmax must be class numbers 0 … {last} (one per row) or an (N, K) "
             f"array, got {labels[wrong][0]}."
         )
     classes = num_classes or int(labels.max(initial=-1)) + 1
