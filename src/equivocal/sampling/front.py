@@ -133,6 +133,7 @@ def sample_posterior(
         Called with a `Snapshot` after every step of a method that moves an ensemble along τ.
     diagnose : bool
         Whether to estimate how far the posterior is from a Gaussian, for the Gaussian methods.
+        Without it `info.gaussian_enough` is True, and `info.message` says that it was not checked.
     refine : bool
         For the Gaussian methods: sample those outputs exactly (by "hmc") for which a Gaussian is
         not enough; `info.refined` says which.
@@ -191,7 +192,6 @@ def sample_posterior(
             settings=settings,
             devices=over,
             choice=choice,
-            diagnosed=diagnose,
             began=began,
         )
         return assemble(problem, parts, made)

@@ -161,8 +161,6 @@ def run_ensemble(
         converged=np.logical_and.reduce([*held.values()]),
         steps=steps,
         time=time,
-        mean_residual=np.full(K, np.nan),
-        covariance_residual=np.full(K, np.nan),
         repaired=int(lost.sum()),
         stop_reason=", and ".join(words for words, good in held.items() if not good.all()),
     )
