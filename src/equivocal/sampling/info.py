@@ -18,18 +18,6 @@ from equivocal.sampling.engine.settings import Outcome
 if TYPE_CHECKING:
     from equivocal.sampling.posterior import Draws
 
-COPIED = (  # fields that an `Info` copies from an `Outcome`
-    "repaired",
-    "steps",
-    "time",
-    "mean_residual",
-    "covariance_residual",
-    "covariance_shift",
-    "refined",
-    "r_hat",
-    "ess",
-)
-
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Info:
@@ -148,13 +136,15 @@ def make_info(
     # J > D particles of a Gaussian have its covariance, to round-off
     gaussian = outcome.factor is not None and J > D
     confined = J <= D and outcome.in_subspace
+    names = {entry.name for entry in fields(Info)} - {"converged"}
+    copied: dict[str, Any] = {k: v for k, v in vars(outcome).items() if k in names}
     return Info(
         converged=bool(outcome.converged.all()),
         message=_describe(outcome, draws.shape, confined),
         gaussian_enough=not is_far(outcome).any(),
         confined=confined,
         output_converged=outcome.converged,
-        **{name: getattr(outcome, name) for name in COPIED},
+        **copied,
         rank=partial(compute_rank, covariance) if gaussian else partial(_rank_draws, draws),
         **about,
     )
