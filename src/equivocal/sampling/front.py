@@ -5,16 +5,17 @@ import time
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, replace
+from dataclasses import asdict, fields, replace
 from typing import Any
 
 import jax
 import numpy as np
 
+from equivocal.errors import did_you_mean
 from equivocal.machine import use_one_blas_thread
 from equivocal.sampling.assembly import Provenance, assemble
 from equivocal.sampling.diagnostics import diagnose_gaussian, is_far
-from equivocal.sampling.engine.inputs import check_choice
+from equivocal.sampling.engine.inputs import check_choice, fail
 from equivocal.sampling.engine.placement import (
     check_same,
     choose_devices,
@@ -23,7 +24,7 @@ from equivocal.sampling.engine.placement import (
 )
 from equivocal.sampling.engine.problem import Problem
 from equivocal.sampling.engine.settings import Observer, Outcome, Report, RunSettings
-from equivocal.sampling.methods import METHODS, Request, configure
+from equivocal.sampling.methods import METHODS, Request
 from equivocal.sampling.posterior import Posterior
 from equivocal.sampling.prior_choice import Choice, choose_prior
 from equivocal.sampling.samplers import exact_flow, hmc, mean_field
@@ -35,8 +36,15 @@ __all__ = ["METHODS", "check_method", "sample_posterior"]
 def check_method(method: str, options: dict[str, Any]) -> Any:
     """Return the configuration of a method; refuse unknown methods and unknown options."""
     check_choice(method, "method", METHODS)
-    shared = list(inspect.signature(sample_posterior).parameters)[:-1]  # without **options
-    return configure(METHODS[method].config, method, options, shared)
+    config = METHODS[method].config
+    known = [field.name for field in fields(config)]
+    for name in options:
+        if name not in known:
+            takes = f"; it takes {', '.join(known) or 'none'}."
+            shared = list(inspect.signature(sample_posterior).parameters)[:-1]  # without **options
+            near = did_you_mean(name, [*known, *shared])
+            fail(f"method {method!r} has no option {name!r}{near or takes}")
+    return config(**options)
 
 
 def sample_posterior(

@@ -5,13 +5,12 @@ A new sampler is a file in `samplers/` and a line in `METHODS`. A `Request` hold
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
-from equivocal.errors import did_you_mean
 from equivocal.machine import measure_memory
 from equivocal.sampling.engine.inputs import (
     check_bool,
@@ -100,17 +99,6 @@ def choose_rounded_dtype(dtype: Any, precision: str) -> str:
     if dtype is not None and choose_dtype(None, dtype) == np.float64:
         fail(f"precision={precision!r} goes with float32; leave out dtype, or use 'full'.")
     return "float32"
-
-
-def configure(kind: type, method: str, options: dict[str, Any], others: list[str]) -> Any:
-    """Return the config of a method; `others` are the arguments that all methods have."""
-    known = [field.name for field in fields(kind)]
-    for name in options:
-        if name not in known:
-            takes = f"; it takes {', '.join(known) or 'none'}."
-            near = did_you_mean(name, [*known, *others])
-            fail(f"method {method!r} has no option {name!r}{near or takes}")
-    return kind(**options)
 
 
 def choose_particle_number(given: int | None, method: Method, problem: Problem) -> int:

@@ -72,13 +72,10 @@ def lay_out(
 ) -> Rows:
     """Cut a problem into blocks, for some of its outputs; extra features are columns of zeros."""
     blocks = count_local_blocks(problem, block_rows)
-    rows = Rows(
-        features=_cut_features(problem, blocks, block_rows, num_features, handed_over),
-        counts=place(cut_into_blocks(problem.row_counts[:, None], blocks, block_rows)[..., 0]),
-        targets=jax.device_put(np.zeros(0, problem.dtype)),  # set by `load_outputs`
-        offsets=jax.device_put(np.zeros(0, problem.dtype)),
-    )
-    return load_outputs(rows, problem, outputs)
+    features = _cut_features(problem, blocks, block_rows, num_features, handed_over)
+    counts = place(cut_into_blocks(problem.row_counts[:, None], blocks, block_rows)[..., 0])
+    unset = jax.device_put(np.zeros(0, problem.dtype))  # `load_outputs` sets them
+    return load_outputs(Rows(features, counts, unset, unset), problem, outputs)
 
 
 def _cut_features(

@@ -80,7 +80,7 @@ class StreamedProblem(Problem):
 
     @cached_property
     def _checked(self) -> tuple[np.ndarray, float]:
-        """The largest absolute value of each feature and the sum of the counts, from checked rows."""
+        """The largest absolute value of each feature and the sum of all counts; checks all rows."""
         largest, total = np.zeros(self.num_features), 0.0
         step = max(1, CHUNK // (self.num_features * self.dtype.itemsize))
         for start in range(0, self.num_rows, step):

@@ -8,7 +8,7 @@ sΛ)^(−½)) Vᵀ, written for a factor G of the deviations d, so that it costs
 particles there are.
 
 `expectations="quadrature"` (default): a row's logit is N(ψᵀm, ψᵀPψ), so its averages are integrals
-in one variable. The result is that of `mean_field` at every J; particles are handed out at the end,
+in one variable. The result is that of `mean_field` for every J; particles are drawn at the end,
 with exactly its moments where J > D.
 `expectations="ensemble"`: averages over the particles, as in the article, from a start with the
 prior's moments (`start_near_prior`). The fixed point then lies O(J^(−1/2)) away.
@@ -40,7 +40,7 @@ init = start_flow  # an ensemble about `mean` with covariance `factor` `factor`�
 
 
 class Expectations(StrEnum):
-    """Where averages over the ensemble come from."""
+    """How averages over the ensemble are computed."""
 
     QUADRATURE = "quadrature"  # from the ensemble's mean and covariance
     ENSEMBLE = "ensemble"  # from its particles
@@ -48,7 +48,7 @@ class Expectations(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class ExactFlowConfig:
-    """How the flow averages."""
+    """How the flow computes averages."""
 
     expectations: str = Expectations.QUADRATURE
 
@@ -69,7 +69,7 @@ def run(problem: Problem, config: ExactFlowConfig, settings: RunSettings) -> Out
 
 
 def _run_ensemble(problem: Problem, settings: RunSettings) -> Outcome:
-    """Average over particles. Where J ≤ D, G holds the J − 1 directions the ensemble spans."""
+    """Flow with averages over particles; where J ≤ D, G holds the J − 1 spanned directions."""
     D, J = problem.num_features, settings.num_particles
     rank = min(J - 1, D)
     confined = J <= D
@@ -92,7 +92,7 @@ def _run_ensemble(problem: Problem, settings: RunSettings) -> Outcome:
     outcome = run_flow(
         problem,
         plan,
-        # averages over J particles miss the bound that the line search watches by about D/2J nats
+        # averages over J particles change the bound of the line search by about D/2J nats
         FlowRule(compute_deviations, average_over_ensemble, slack=D / J, symmetric=True),
         tolerance=settings.tolerance,
         num_steps=settings.num_steps or NUM_STEPS,
