@@ -126,7 +126,7 @@ def test_what_one_process_refuses_no_other_waits_for(
         (["cpu:0"], "devices must be .* a list of some of"),
     ],
 )
-def test_devices_that_are_not_there(devices: object, said: str) -> None:
+def test_unknown_devices_are_refused(devices: object, said: str) -> None:
     with pytest.raises(UserError, match=said):
         sample_posterior(*small(), devices=devices)
 

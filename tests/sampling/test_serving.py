@@ -51,7 +51,7 @@ def test_threads_share_a_network(net, belief):
     assert not net[3]._forward_pre_hooks
 
 
-def test_a_pass_of_somebody_else_is_not_taken_for_ours(net, belief):
+def test_passes_of_other_threads_are_not_recorded(net, belief):
     """Another thread calls the module itself while features are collected from it."""
     net.eval()
     stop = []
@@ -71,7 +71,7 @@ def test_a_pass_of_somebody_else_is_not_taken_for_ours(net, belief):
         running.result()
 
 
-def test_batches_are_as_good_as_arrays(net):
+def test_batches_give_the_posterior_of_arrays(net):
     whole = from_torch(net, X, LABELS, prior_variance=0.5)
     data = torch.utils.data.TensorDataset(torch.tensor(X), torch.tensor(LABELS))
     loader = torch.utils.data.DataLoader(data, batch_size=16)
@@ -127,7 +127,7 @@ def test_predictions_take_batches(net):
         ([], r"batches must each be .* got NoneType"),
     ],
 )
-def test_what_is_no_batch_is_refused(net, inputs, message):
+def test_inputs_that_are_not_batches_are_refused(net, inputs, message):
     with pytest.raises(UserError, match=message):
         from_torch(net, inputs)
 
@@ -178,7 +178,7 @@ def test_errors_about_validation_name_it(net, validation, message):
         from_torch(net, X, LABELS, validation=validation)
 
 
-def test_inputs_that_are_not_numbers_are_named(net):
+def test_nan_in_inputs_is_reported(net):
     """In the first batch, by which the last layer is found, and in a later one."""
     for batch_size in (40, 5):
         with pytest.raises(UserError, match=r"^inputs must be finite, got nan at index \(7, 0\)"):
@@ -190,7 +190,7 @@ def test_inputs_that_are_not_numbers_are_named(net):
 
 
 @pytest.mark.parametrize("name", ["text", "state_dict", "tensors", "folder", "missing"])
-def test_a_file_that_is_no_posterior(net, name, tmp_path):
+def test_a_file_without_a_posterior_is_refused(net, name, tmp_path):
     path = tmp_path / name
     if name == "text":
         path.write_text("hello", encoding="utf-8")
@@ -266,13 +266,13 @@ def test_module_predicts_where_there_is_no_jax(belief, tmp_path):
     assert float(answer.stdout) == pytest.approx(belief.predict_proba(X).sum(), rel=1e-5)
 
 
-def test_copies_are_their_own(belief):
+def test_copies_are_independent(belief):
     for copied in (copy.deepcopy(belief), pickle.loads(pickle.dumps(belief))):
         np.testing.assert_array_equal(copied.predict_proba(X), belief.predict_proba(X))
         assert copied.feature_map.layer is copied.feature_map.module[3]
 
 
-def test_particles_are_drawn_when_they_are_asked_for():
+def test_particles_are_drawn_when_first_used():
     rows = np.column_stack([X, np.ones(40)])
     posterior = sample_posterior(rows, LABELS)
     posterior.predict_proba(rows)

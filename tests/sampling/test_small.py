@@ -78,7 +78,7 @@ def test_same_bits_again() -> None:
     np.testing.assert_array_equal(first.covariance, second.covariance)
 
 
-def test_what_does_not_converge_is_left_to_compiled_programs() -> None:
+def test_outputs_that_do_not_converge_are_solved_by_compiled_programs() -> None:
     """From a prior far off, two of these outputs need more steps than are taken in NumPy."""
     asked = {"prior_mean": 50.0, "prior_variance": 100.0, "diagnose": False}
     found = sample_posterior(PSI, LABELS, **asked)
@@ -131,7 +131,7 @@ def test_the_default_converges_on_standardised_digits(which: str, dtype: type) -
     assert model.n_iter_ < 60
 
 
-def test_classes_that_converge_slowly_are_left_to_themselves_for_longer() -> None:
+def test_classes_that_converge_slowly_get_more_steps() -> None:
     """Nearly separable under a wide prior: more than fifteen steps, but not where fits are many."""
     digits, numbers = load_digits(return_X_y=True)
     blocks = digits[:900].reshape(-1, 4, 2, 4, 2).mean(axis=(2, 4)).reshape(-1, 16) / 16
