@@ -36,7 +36,7 @@ def finished(process: subprocess.Popen[str]) -> None:
 
 
 def assert_same(found: Path, one: dict[str, np.ndarray], atol: float = 1e-5) -> None:
-    """As far as flows have converged, which start elsewhere on one device; or to round-off."""
+    """Equal to the tolerance of the flows, whose start differs on one device; or to round-off."""
     with np.load(found) as arrays:
         for name, expected in one.items():
             np.testing.assert_allclose(arrays[name], expected, rtol=1e-9, atol=atol, err_msg=name)

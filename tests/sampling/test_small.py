@@ -85,7 +85,7 @@ def test_outputs_that_do_not_converge_are_solved_by_compiled_programs() -> None:
     plain = sample_posterior(PSI, LABELS, **asked, compiled=True)
     assert found.info.converged
     assert (found.info.steps > small.STEPS).tolist() == [False, True, True, False]
-    assert (plain.info.steps < small.STEPS).all(), "those in vain are counted, too"
+    assert (plain.info.steps < small.STEPS).all(), "steps in NumPy are counted, too"
     sd = np.sqrt(np.diagonal(plain.covariance, axis1=1, axis2=2))
     assert np.abs((found.mean - plain.mean) / sd).max() < 2e-7
 
@@ -132,7 +132,7 @@ def test_the_default_converges_on_standardised_digits(which: str, dtype: type) -
 
 
 def test_classes_that_converge_slowly_get_more_steps() -> None:
-    """Nearly separable under a wide prior: more than fifteen steps, but not where fits are many."""
+    """Nearly separable under a wide prior: more than fifteen steps, unless the fit is brief."""
     digits, numbers = load_digits(return_X_y=True)
     blocks = digits[:900].reshape(-1, 4, 2, 4, 2).mean(axis=(2, 4)).reshape(-1, 16) / 16
     rows, kind = np.hstack([blocks, np.ones((900, 1))]), Likelihood.SOFTMAX

@@ -152,7 +152,7 @@ def test_groups_of_outputs_share_a_compiled_program(tmp_path: Path, data: Data) 
 
 @pytest.mark.parametrize("budget", [290_000, 300_000, 350_000, 600_000])
 def test_features_that_are_not_streamed_fit_into_the_budget(tmp_path: Path, budget: int) -> None:
-    """Rows that are too many by a little, too: there is no budget between the two ways."""
+    """Also where features barely exceed the budget: each budget allows one way or the other."""
     features, targets = small(num_outputs=2, num_rows=4_000, num_features=4)
     there = mapped(tmp_path, features.astype(np.float32))
     given = (there, targets, None, 0.0, 1.0, Likelihood.BERNOULLI, None)

@@ -83,7 +83,8 @@ def collect_rows(
     parts = []
     for number, batch in enumerate(check_batches(inputs), start=1):
         x, y, *c = check_batch(batch)
-        psi, t = compute_features(feature_map, x, intercept), read_targets(y, bool(c))
+        psi = compute_features(feature_map, x, intercept)
+        t = read_array(y, "targets", finite=not c)  # counts of 0 mark missing targets, often NaN
         _check_lengths(len(psi), t, f" in batch {number}")
         parts.append((psi, t, *(read_array(each, "counts") for each in c)))
     if not parts:
@@ -91,11 +92,6 @@ def collect_rows(
     if len({len(part) for part in parts}) > 1:
         fail("batches must all have counts or none: add counts of one where they are missing.")
     return Collected(*(np.concatenate(part) for part in zip(*parts, strict=True)))
-
-
-def read_targets(targets: Any, counted: bool) -> np.ndarray:
-    """Return targets as an array; with counts, which mark missing targets, they may hold NaN."""
-    return read_array(targets, "targets", finite=not counted)
 
 
 def _check_lengths(num_inputs: int, targets: Any, where: str) -> None:
@@ -121,7 +117,7 @@ def collect_validation(
             )
         x, y, c = (*validation, None)[:3]
     with name_argument("validation"):
-        t = None if y is None else read_targets(y, c is not None)
+        t = None if y is None else read_array(y, "targets", finite=c is None)
         found = collect_rows(feature_map, x, t, c, intercept)
     return found[: 2 + (found.counts is not None)]
 
@@ -181,7 +177,7 @@ def agree_on_likelihood(
 
     Without weights, `num_outputs` is None and class numbers stay as they are.
     """
-    t, K = read_targets(targets, counts is not None), num_outputs
+    t, K = read_array(targets, "targets", finite=counts is None), num_outputs
     if K is not None and t.ndim > 1 and t.shape[1:] != (K,):
         fail(f"targets must have shape (N,) or (N, {K}), one column per output, got {t.shape}.")
     if K is None or K < 2 or t.ndim != 1:
