@@ -6,7 +6,8 @@ or chunk by chunk. 20 outputs are no whole number of groups of 16, nor 1,500 row
 
 import re
 from collections.abc import Callable
-from dataclasses import fields
+from dataclasses import fields, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,13 +15,14 @@ import pytest
 
 from equivocal.errors import UserError
 from equivocal.sampling import Posterior, sample_posterior
-from equivocal.sampling.engine.plan import Plan, make_plan
+from equivocal.sampling.engine.plan import Plan
+from equivocal.sampling.engine.problem import Likelihood, Problem
+from equivocal.sampling.engine.settings import RunSettings
 from equivocal.sampling.engine.streaming import is_streamed
 from equivocal.sampling.samplers import (
     aldi,
     dropout_deterministic,
     exact_flow,
-    hmc,
     homotopy,
     mean_field,
 )
@@ -36,30 +38,39 @@ T = (rng.random((N, K)) < 1 / (1 + np.exp(-LOGITS))).astype(float)
 COUNTS = rng.integers(1, 4, size=(N, K)).astype(float)
 PRIOR_MEAN = rng.normal(size=(K, D)) / 10
 
-PLANNING = (aldi, dropout_deterministic, exact_flow, hmc, homotopy, mean_field)
+# The functions by which the samplers plan.
+PLANS: dict[str, Callable[[Problem, RunSettings], Plan]] = {
+    "shared": partial(mean_field._plan_flow, share=True),
+    "flow": partial(mean_field._plan_flow, share=False),
+    "ensemble": exact_flow.plan_ensemble,
+    "dropout": dropout_deterministic.plan_run,
+    "homotopy": homotopy.plan_run,
+    "aldi": aldi.plan_run,
+}
+SETTINGS = RunSettings(num_particles=J, num_steps=4, tolerance=5e-4, seed=0, memory_budget=None)
 COMPILED: dict[str, Any] = {"compiled": True}
 FEW: dict[str, Any] = {"num_steps": 4, "num_particles": J}
 SOFTMAX: dict[str, Any] = {"likelihood": "softmax"}
 DROPOUT: dict[str, Any] = {"method": "dropout-deterministic"}
-# Which kinds of rows the plans of a case have, and its options.
-CASES: dict[str, tuple[set[str], dict[str, Any]]] = {
-    "exact-flow": ({"shared", "blocks"}, COMPILED),
-    "exact-flow, in NumPy": (set(), {}),
-    "exact-flow, prior chosen": (set(), {"prior_variance": "auto", "num_particles": J}),
-    "mean-field": ({"blocks"}, FEW | {"method": "mean-field"}),
+# The plans that a case goes through, and its options.
+CASES: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
+    "exact-flow": (("shared", "flow"), COMPILED),
+    "exact-flow, in NumPy": ((), {}),
+    "exact-flow, prior chosen": ((), {"prior_variance": "auto", "num_particles": J}),
+    "mean-field": (("flow",), FEW | {"method": "mean-field"}),
     "mean-field, counts of each output": (
-        {"shared", "blocks"},
+        ("shared", "flow"),
         COMPILED | {"method": "mean-field", "counts": COUNTS, "prior_mean": PRIOR_MEAN},
     ),
-    "laplace": ({"shared", "blocks"}, COMPILED | {"method": "laplace"}),
-    "ensemble": ({"blocks"}, FEW | {"expectations": "ensemble"}),
-    "hmc": ({"blocks"}, FEW | {"method": "hmc"}),
-    "hmc, counts of each output": ({"blocks"}, FEW | {"method": "hmc", "counts": COUNTS}),
-    "softmax": ({"blocks"}, COMPILED | SOFTMAX),
-    "hmc, softmax": ({"blocks"}, FEW | SOFTMAX | {"method": "hmc"}),
-    "dropout-deterministic": ({"blocks"}, FEW | DROPOUT),
-    "homotopy": ({"blocks"}, FEW | {"method": "homotopy"}),
-    "aldi": ({"blocks"}, FEW | {"method": "aldi"}),
+    "laplace": (("shared", "flow"), COMPILED | {"method": "laplace"}),
+    "ensemble": (("ensemble",), FEW | {"expectations": "ensemble"}),
+    "hmc": (("flow",), FEW | {"method": "hmc"}),
+    "hmc, counts of each output": (("flow",), FEW | {"method": "hmc", "counts": COUNTS}),
+    "softmax": (("flow",), COMPILED | SOFTMAX),
+    "hmc, softmax": (("flow",), FEW | SOFTMAX | {"method": "hmc"}),
+    "dropout-deterministic": (("dropout",), FEW | DROPOUT),
+    "homotopy": (("homotopy",), FEW | {"method": "homotopy"}),
+    "aldi": (("aldi",), FEW | {"method": "aldi"}),
 }
 QUICK = ("exact-flow", "exact-flow, in NumPy", "hmc", "homotopy")
 
@@ -87,52 +98,40 @@ def find_smallest(sample: Callable[[int], Posterior]) -> tuple[int, Posterior]:
             budget = needed
 
 
-@pytest.fixture
-def plans(monkeypatch: pytest.MonkeyPatch) -> list[Plan]:
-    """Return the list to which every plan of a sampler is appended."""
-    made: list[Plan] = []
-
-    def record(*args: Any, **sizes: Any) -> Plan:
-        made.append(make_plan(*args, **sizes))
-        return made[-1]
-
-    for module in PLANNING:
-        monkeypatch.setattr(module, "make_plan", record)
-    return made
-
-
-def summarise_plans(plans: list[Plan]) -> dict[str, bool]:
-    """Return whether shared rows hold their products, and whether any blocks are streamed."""
-    held = [plan.held for plan in plans if plan.shared]
-    streamed = [plan.streamed for plan in plans if not plan.shared]
-    every = {"shared": held, "blocks": streamed}
-    return {kind: any(values) for kind, values in every.items() if values}
+def list_plans(problem: Problem, names: tuple[str, ...], budget: int | None) -> list[Plan]:
+    settings = replace(SETTINGS, memory_budget=budget)
+    return [PLANS[name](problem, settings) for name in names]
 
 
 @pytest.mark.parametrize(
     "name", [n if n in QUICK else pytest.param(n, marks=pytest.mark.slow) for n in CASES]
 )
-def test_the_budget_changes_no_bit(name: str, plans: list[Plan]) -> None:
-    kinds, options = CASES[name]
+def test_the_budget_changes_no_bit(name: str) -> None:
+    plans, options = CASES[name]
     softmax = "likelihood" in options
     counts = options.get("counts")
     targets = LOGITS[:, :5].argmax(axis=1) if softmax else T if counts is None else T * counts
 
     def sample(budget: int | None) -> Posterior:
-        plans.clear()
         return sample_posterior(X, targets, memory_budget=budget, **options)
 
     expected = sample(None)
-    largest = {"shared": True, "blocks": False}  # products held, and no block streamed
-    assert summarise_plans(plans) == {kind: largest[kind] for kind in kinds}
     smallest, found = find_smallest(sample)
     assert_same_bits(found, expected)
-    least = {"shared": False, "blocks": True}
-    assert summarise_plans(plans) == {kind: least[kind] for kind in kinds}
-    if "shared" in kinds:
-        # more by what holds rows in blocks: these are not streamed, products formed in every pass
-        assert_same_bits(sample(smallest + 4 * (2 * D + 1) * 1_536), expected)
-        assert summarise_plans(plans) == {"shared": False, "blocks": False}
+    kind = Likelihood.SOFTMAX if softmax else Likelihood.BERNOULLI
+    problem = Problem.build(X, targets, counts, 0.0, 1.0, kind, None)
+    # what holds rows in blocks, and forms products in every pass where there are any
+    middle = smallest + 4 * (2 * D + 1) * 1_536
+    made = [list_plans(problem, plans, budget) for budget in (None, middle, smallest)]
+    if "shared" in plans:
+        assert_same_bits(sample(middle), expected)
+        assert [(each.held, flow.streamed) for each, flow in made] == [
+            (True, False),
+            (False, False),
+            (False, True),
+        ]
+    elif plans:
+        assert [flow.streamed for (flow,) in made] == [False, False, True]
 
 
 @pytest.mark.slow

@@ -105,7 +105,7 @@ def _merge(
             whole[own] = value[: len(own)]
         return whole
 
-    arrays = {
+    merged: dict[str, Any] = {
         name: place([getattr(outcome, name) for outcome in outcomes])
         for name, value in vars(outcomes[0]).items()
         if isinstance(value, np.ndarray)
@@ -113,8 +113,8 @@ def _merge(
     notes = dict.fromkeys(note for outcome in outcomes for note in outcome.notes)
     reasons = dict.fromkeys(outcome.stop_reason for outcome in outcomes if outcome.stop_reason)
     repaired = sum(outcome.repaired for outcome in outcomes)
-    words: Any = {"notes": list(notes), "stop_reason": "; ".join(reasons), "repaired": repaired}
-    return replace(outcomes[0], **arrays, **words), place(covariances)
+    merged |= {"notes": list(notes), "stop_reason": "; ".join(reasons), "repaired": repaired}
+    return replace(outcomes[0], **merged), place(covariances)
 
 
 def _draw_unless_refined(outcome: Outcome, settings: RunSettings) -> None:

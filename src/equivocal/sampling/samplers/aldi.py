@@ -27,7 +27,7 @@ import numpy as np
 
 from equivocal.sampling.engine.ensembles import draw_standard_noise, repair, run_ensemble
 from equivocal.sampling.engine.inputs import check_positive, fail
-from equivocal.sampling.engine.plan import make_plan
+from equivocal.sampling.engine.plan import Plan, make_plan
 from equivocal.sampling.engine.problem import Problem
 from equivocal.sampling.engine.programs import Array, Float, Int, PRNGKey, compile_on_call
 from equivocal.sampling.engine.rows import Block, Blocks, Rows, sum_over_blocks
@@ -120,6 +120,13 @@ def step(
     return moved, AldiInfo(m[:, 0], (centred**2).sum(axis=(1, 2)) / J)
 
 
+def plan_run(problem: Problem, settings: RunSettings) -> Plan:
+    """Return how many rows and outputs are worked on at a time."""
+    D, J = problem.num_features, settings.num_particles
+    per_output = 8 * J * D + 2 * J * J + 4 * D * D
+    return make_plan(problem, settings.memory_budget, per_output=per_output, per_row=4 * J)
+
+
 def run(problem: Problem, config: AldiConfig, settings: RunSettings) -> Outcome:
     """Run ALDI for all outputs, from the Gaussian of `mean_field`."""
     D, J = problem.num_features, settings.num_particles
@@ -133,9 +140,7 @@ def run(problem: Problem, config: AldiConfig, settings: RunSettings) -> Outcome:
     gaussian = mean_field.run_gaussian(problem, mean_field.RULE, unlimited)
     mean, factor = gaussian.mean, gaussian.factor
     assert factor is not None, "mean-field gives a factor"
-    plan = make_plan(
-        problem, settings.memory_budget, per_output=8 * J * D + 2 * J * J + 4 * D * D, per_row=4 * J
-    )
+    plan = plan_run(problem, settings)
     last: list[AldiState] = []
 
     def start(keys: PRNGKey, outputs: range) -> AldiState:

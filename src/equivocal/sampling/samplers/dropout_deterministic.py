@@ -41,7 +41,7 @@ from equivocal.sampling.engine.ensembles import (
 )
 from equivocal.sampling.engine.inputs import check_choice, check_positive, fail
 from equivocal.sampling.engine.placement import apply_one_by_one
-from equivocal.sampling.engine.plan import make_plan
+from equivocal.sampling.engine.plan import Plan, make_plan
 from equivocal.sampling.engine.problem import Problem
 from equivocal.sampling.engine.programs import Array, Float, Int, PRNGKey, compile_on_call
 from equivocal.sampling.engine.rows import Block, Blocks, Rows, sum_over_blocks
@@ -252,16 +252,22 @@ def step(
     return _move(halves[:, 1], state, F, g, basis_H, config, radius)
 
 
-def run(problem: Problem, config: DropoutConfig, settings: RunSettings) -> Outcome:
-    """Run Algorithm 1 for all outputs."""
+def plan_run(problem: Problem, settings: RunSettings) -> Plan:
+    """Return how many rows and outputs are worked on at a time."""
     D, J = problem.num_features, settings.num_particles
-    plan = make_plan(
+    return make_plan(
         problem,
         settings.memory_budget,
         per_output=6 * J * D + 6 * D * D,
         per_row=4 * J + 2 * D,
         pad=D >= PADDED_FROM,
     )
+
+
+def run(problem: Problem, config: DropoutConfig, settings: RunSettings) -> Outcome:
+    """Run Algorithm 1 for all outputs."""
+    D, J = problem.num_features, settings.num_particles
+    plan = plan_run(problem, settings)
 
     def start(keys: PRNGKey, _: range) -> DropoutState:
         return fill_up(init(keys, J, D), plan.num_features)

@@ -28,7 +28,7 @@ from equivocal.sampling.engine.likelihoods import (
     average_over_ensemble,
     compute_deviations,
 )
-from equivocal.sampling.engine.plan import make_plan
+from equivocal.sampling.engine.plan import Plan, make_plan
 from equivocal.sampling.engine.problem import Likelihood, Problem
 from equivocal.sampling.engine.queue import run_flow
 from equivocal.sampling.engine.settings import Outcome, RunSettings
@@ -68,6 +68,18 @@ def run(problem: Problem, config: ExactFlowConfig, settings: RunSettings) -> Out
     return _run_ensemble(problem, settings)
 
 
+def plan_ensemble(problem: Problem, settings: RunSettings) -> Plan:
+    """Return how many rows and outputs are worked on at a time, for averages over particles."""
+    D, J = problem.num_features, settings.num_particles
+    return make_plan(
+        problem,
+        settings.memory_budget,
+        per_output=8 * D * D + D * J,
+        per_row=3 * (D + J),
+        per_row_kept=3 + J,
+    )
+
+
 def _run_ensemble(problem: Problem, settings: RunSettings) -> Outcome:
     """Flow with averages over particles; where J ≤ D, G holds the J − 1 spanned directions."""
     D, J = problem.num_features, settings.num_particles
@@ -82,16 +94,9 @@ def _run_ensemble(problem: Problem, settings: RunSettings) -> Outcome:
         noise = make_simplex(J) if confined else draw_noise(settings.seed, range(k, k + 1), J, D)[0]
         return noise.astype(problem.dtype)
 
-    plan = make_plan(
-        problem,
-        settings.memory_budget,
-        per_output=8 * D * D + D * J,
-        per_row=3 * (D + J),
-        per_row_kept=3 + J,
-    )
     outcome = run_flow(
         problem,
-        plan,
+        plan_ensemble(problem, settings),
         # averages over J particles change the bound of the line search by about D/2J nats
         FlowRule(compute_deviations, average_over_ensemble, slack=D / J, symmetric=True),
         tolerance=settings.tolerance,

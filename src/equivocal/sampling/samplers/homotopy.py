@@ -28,7 +28,7 @@ import numpy as np
 from equivocal.sampling.engine.ensembles import draw_standard_noise, repair, run_ensemble
 from equivocal.sampling.engine.inputs import check_positive
 from equivocal.sampling.engine.placement import apply_one_by_one
-from equivocal.sampling.engine.plan import make_plan
+from equivocal.sampling.engine.plan import Plan, make_plan
 from equivocal.sampling.engine.problem import Problem
 from equivocal.sampling.engine.programs import Array, Float, Int, PRNGKey, compile_on_call
 from equivocal.sampling.engine.rows import Block, Blocks, Rows, sum_over_blocks
@@ -114,12 +114,16 @@ def step(
     return moved, HomotopyInfo(dt)
 
 
+def plan_run(problem: Problem, settings: RunSettings) -> Plan:
+    """Return how many rows and outputs are worked on at a time."""
+    D, J = problem.num_features, settings.num_particles
+    per_output = 4 * J * D + 6 * J * J
+    return make_plan(problem, settings.memory_budget, per_output=per_output, per_row=5 * J)
+
+
 def run(problem: Problem, config: HomotopyConfig, settings: RunSettings) -> Outcome:
     """Carry all outputs from the prior to the posterior."""
     D, J = problem.num_features, settings.num_particles
-    plan = make_plan(
-        problem, settings.memory_budget, per_output=4 * J * D + 6 * J * J, per_row=5 * J
-    )
 
     def advance(
         keys: PRNGKey, state: HomotopyState, rows: Rows | Blocks
@@ -129,7 +133,7 @@ def run(problem: Problem, config: HomotopyConfig, settings: RunSettings) -> Outc
 
     outcome = run_ensemble(
         problem,
-        plan,
+        plan_run(problem, settings),
         settings,
         lambda keys, _: init(keys, J, D),
         advance,
