@@ -6,7 +6,8 @@ or chunk by chunk. 20 outputs are no whole number of groups of 16, nor 1,500 row
 
 import re
 from collections.abc import Callable
-from dataclasses import fields
+from dataclasses import fields, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,9 +15,17 @@ import pytest
 
 from equivocal.errors import UserError
 from equivocal.sampling import Posterior, sample_posterior
-from equivocal.sampling.engine.plan import Plan, make_plan
+from equivocal.sampling.engine.plan import Plan
 from equivocal.sampling.engine.problem import Likelihood, Problem
+from equivocal.sampling.engine.settings import RunSettings
 from equivocal.sampling.engine.streaming import is_streamed
+from equivocal.sampling.samplers import (
+    aldi,
+    dropout_deterministic,
+    exact_flow,
+    homotopy,
+    mean_field,
+)
 from tests.sampling.problems import Stored
 
 N, D, K, J = 1_500, 40, 20, 60
@@ -29,20 +38,16 @@ T = (rng.random((N, K)) < 1 / (1 + np.exp(-LOGITS))).astype(float)
 COUNTS = rng.integers(1, 4, size=(N, K)).astype(float)
 PRIOR_MEAN = rng.normal(size=(K, D)) / 10
 
-# What each method keeps, as it tells `make_plan`.
-FLOW = {"per_output": 8 * (D + 8) ** 2, "per_row": 3 * D + 24, "pad": True}
-SIZES = {
-    "shared": FLOW | {"share": True},
-    "flow": FLOW,
-    "ensemble": {
-        "per_output": 8 * D * D + D * J,
-        "per_row": 3 * (D + J),
-        "per_row_kept": 3 + J,
-    },
-    "dropout": {"per_output": 6 * J * D + 6 * D * D, "per_row": 4 * J + 2 * D, "pad": True},
-    "homotopy": {"per_output": 4 * J * D + 6 * J * J, "per_row": 5 * J},
-    "aldi": {"per_output": 8 * J * D + 2 * J * J + 4 * D * D, "per_row": 4 * J},
+# The functions by which the samplers plan.
+PLANS: dict[str, Callable[[Problem, RunSettings], Plan]] = {
+    "shared": partial(mean_field._plan_flow, share=True),
+    "flow": partial(mean_field._plan_flow, share=False),
+    "ensemble": exact_flow.plan_ensemble,
+    "dropout": dropout_deterministic.plan_run,
+    "homotopy": homotopy.plan_run,
+    "aldi": aldi.plan_run,
 }
+SETTINGS = RunSettings(num_particles=J, num_steps=4, tolerance=5e-4, seed=0, memory_budget=None)
 COMPILED: dict[str, Any] = {"compiled": True}
 FEW: dict[str, Any] = {"num_steps": 4, "num_particles": J}
 SOFTMAX: dict[str, Any] = {"likelihood": "softmax"}
@@ -94,7 +99,8 @@ def find_smallest(sample: Callable[[int], Posterior]) -> tuple[int, Posterior]:
 
 
 def list_plans(problem: Problem, names: tuple[str, ...], budget: int | None) -> list[Plan]:
-    return [make_plan(problem, budget, **SIZES[name]) for name in names]
+    settings = replace(SETTINGS, memory_budget=budget)
+    return [PLANS[name](problem, settings) for name in names]
 
 
 @pytest.mark.parametrize(

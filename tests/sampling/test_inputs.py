@@ -140,12 +140,12 @@ def test_prediction_needs_the_same_columns() -> None:
 
 
 @pytest.mark.parametrize("targets", [2 * T, np.arange(60) % 3 - 1, np.arange(60) / 30])
-def test_what_cannot_be_class_numbers_is_not_taken_for_them(targets: np.ndarray) -> None:
+def test_targets_that_cannot_be_class_numbers_get_no_hint_of_softmax(targets: np.ndarray) -> None:
     with pytest.raises(UserError, match=r"between 0 and .* or pass counts\.$"):
         sample_posterior(X, targets)
 
 
-def test_numbers_in_other_clothes_are_taken() -> None:
+def test_numbers_in_other_containers_are_accepted() -> None:
     """Columns of several kinds, a mask that hides nothing, a budget beyond any machine."""
     plain = sample_posterior(X, T)
     frame = pd.DataFrame(X).astype({0: "Int64", 1: object, 2: "Float64"})

@@ -69,7 +69,7 @@ def test_weights_alone_leave_the_intercept_at_zero():
     assert_sampled(on_top(weights=WEIGHTS), WITH_ONES, MANY, prior_mean=prior_mean)
 
 
-def test_without_intercept_features_are_as_they_come():
+def test_without_intercept_features_are_unchanged():
     belief = on_top(weights=WEIGHTS, intercept=False)
     np.testing.assert_array_equal(belief.features(X), feature_map(X))
     assert_sampled(belief, feature_map(X), MANY, prior_mean=WEIGHTS)
@@ -168,7 +168,7 @@ def condition(module):
     )
 
 
-def test_features_are_what_the_last_layer_is_given(net):
+def test_features_are_the_inputs_of_the_last_layer(net):
     # three batches, the last one shorter
     belief = from_torch(
         net, X.astype(float), MANY, batch_size=7, prior_variance=1.0, method="laplace"
@@ -212,7 +212,7 @@ def test_with_a_narrow_prior_the_network_answers_itself(torch, net, likelihood):
     assert belief.entropies(X).information.max() < 1e-5
 
 
-def test_module_is_left_as_it_was(net):
+def test_module_is_unchanged(net):
     before = condition(net)
     belief = from_torch(net, X, MANY, prior_variance=1.0, method="laplace")
     belief.features(X)
@@ -220,7 +220,7 @@ def test_module_is_left_as_it_was(net):
     assert before[0][1:3] == [False, True]  # the fixture mixes the modes
 
 
-def test_module_is_left_as_it_was_after_an_error(net):
+def test_module_is_unchanged_after_an_error(net):
     before = condition(net)
     with pytest.raises(UserError, match=r"inputs must be what .* \(20, 1\).*PyTorch says.*shapes"):
         from_torch(net, X[:, :1], MANY)
@@ -235,7 +235,7 @@ def test_linear_without_bias_has_no_intercept(torch):
     assert_sampled(belief, belief.features(X), MANY, prior_mean=prior_mean)
 
 
-def test_last_layer_is_the_one_reached_last(torch):
+def test_last_layer_is_the_one_called_last(torch):
     """Registered first, reached last; a squeeze and modules that do nothing may follow."""
 
     class Backwards(torch.nn.Module):
@@ -256,7 +256,7 @@ def test_last_layer_is_the_one_reached_last(torch):
     assert_sampled(belief, belief.features(X), CLASSES > 0, prior_mean=prior_mean)
 
 
-def test_whole_numbers_reach_the_module_as_such(torch):
+def test_whole_numbers_reach_the_module_unconverted(torch):
     module = torch.nn.Sequential(torch.nn.Embedding(3, 2), torch.nn.Linear(2, 3)).bfloat16()
     belief = from_torch(module, CLASSES, MANY, prior_variance=1.0, method="laplace")
     expected = module[0].weight.detach().float().numpy()[CLASSES]
@@ -319,7 +319,7 @@ FUNCTIONS = {
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_what_a_module_does_beside_its_layers_is_noticed(torch, name):
+def test_functions_after_the_last_layer_are_refused(torch, name):
     function, message = FUNCTIONS[name]
     with pytest.raises(UserError, match=message):
         from_torch(with_forward(torch, function), X, MANY)
@@ -337,13 +337,13 @@ def test_inputs_are_one_array(net, inputs, message):
         from_torch(net, inputs, MANY)
 
 
-def test_read_only_inputs_are_welcome(net):
+def test_read_only_inputs_are_accepted(net):
     fixed = X.copy()
     fixed.flags.writeable = False
     np.testing.assert_allclose(TorchFeatures(net, fixed)(fixed), by_hand(net)[:, :-1], atol=1e-6)
 
 
-def test_only_modules_and_sound_batches(torch, net):
+def test_wrong_arguments_of_from_torch_are_refused(torch, net):
     with pytest.raises(UserError, match="reads weights from the module.*with prior_mean"):
         from_torch(net, X, MANY, weights=WEIGHTS)
     with pytest.raises(UserError, match=r"torch\.nn\.Module, got function; for another callable"):

@@ -36,7 +36,7 @@ def finished(process: subprocess.Popen[str]) -> None:
 
 
 def assert_same(found: Path, one: dict[str, np.ndarray], atol: float = 1e-5) -> None:
-    """As far as flows have converged, which start elsewhere on one device; or to round-off."""
+    """Equal to the tolerance of the flows, whose start differs on one device; or to round-off."""
     with np.load(found) as arrays:
         for name, expected in one.items():
             np.testing.assert_allclose(arrays[name], expected, rtol=1e-9, atol=atol, err_msg=name)
@@ -126,7 +126,7 @@ def test_what_one_process_refuses_no_other_waits_for(
         (["cpu:0"], "devices must be .* a list of some of"),
     ],
 )
-def test_devices_that_are_not_there(devices: object, said: str) -> None:
+def test_unknown_devices_are_refused(devices: object, said: str) -> None:
     with pytest.raises(UserError, match=said):
         sample_posterior(*small(), devices=devices)
 

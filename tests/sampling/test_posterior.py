@@ -42,7 +42,7 @@ def test_predictions_agree_with_many_particles(gaussian: Posterior) -> None:
     np.testing.assert_allclose(sd, logits.std(axis=-1, ddof=1), rtol=1e-9)
 
 
-def test_entropy_splits_into_what_is_not_known_and_what_cannot_be(gaussian: Posterior) -> None:
+def test_entropy_is_the_sum_of_epistemic_and_aleatoric_uncertainty(gaussian: Posterior) -> None:
     x, _ = small()
     entropies = gaussian.entropies(x)
     y = 1 / (1 + np.exp(-np.einsum("nd,kjd->nkj", x, gaussian.particles)))
@@ -68,7 +68,7 @@ def test_particle_methods_predict_from_particles() -> None:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_draws_come_from_the_gaussian_they_claim(seed: int) -> None:
+def test_draws_have_the_moments_of_the_gaussian(seed: int) -> None:
     """Moments exactly, whitened norms in law; bounds derived, so every seed must pass."""
     J, D = 400, 4
     posterior = sample_posterior(*small(), num_particles=J, seed=seed)
@@ -86,7 +86,7 @@ def test_draws_come_from_the_gaussian_they_claim(seed: int) -> None:
         assert (np.abs((z**3).mean(axis=0)) < 6 * np.sqrt(6 / J)).all()
 
 
-def test_the_verdict_changes_nothing_else() -> None:
+def test_the_diagnostic_does_not_change_the_posterior() -> None:
     with_verdict, without = (
         sample_posterior(*small(), num_particles=50, diagnose=diagnose)
         for diagnose in (True, False)
@@ -108,7 +108,9 @@ def test_outputs_get_their_own_draws() -> None:
 @pytest.mark.parametrize(
     ("dtype", "scales"), [("float64", (1e8, 1e100, 1e200, 1e307)), ("float32", (1e8, 1e25, 1e38))]
 )
-def test_rows_of_any_size_are_answered(method: str, dtype: str, scales: tuple[float, ...]) -> None:
+def test_features_of_any_size_have_predictions(
+    method: str, dtype: str, scales: tuple[float, ...]
+) -> None:
     """Far out σ is a step: E[y] = P(a > 0), which no longer depends on the length of the row."""
     x, t = small()
     x = (x / np.abs(x).max()).astype(dtype)
@@ -159,7 +161,7 @@ def test_the_effective_rank_is_computed_when_it_is_used(gaussian: Posterior) -> 
     np.testing.assert_allclose(gaussian.info.effective_rank, expected, rtol=1e-6)
 
 
-def test_loading_something_else_says_so(tmp_path: Path) -> None:
+def test_loading_another_file_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "not.safetensors"
     path.write_bytes(b"nothing of the kind")
     with pytest.raises(UserError, match="cannot read a posterior"):

@@ -36,7 +36,7 @@ def widen(v):
     return np.append(np.full(D - 1, v), INTERCEPT)
 
 
-def test_the_variance_chosen_is_about_the_best_of_all():
+def test_the_chosen_variance_is_nearly_the_best():
     """Beside a finer grid on the same held-out rows; half a decade of v costs next to nothing."""
     held = (X[HELD], T[HELD])
     found = sample_posterior(X[FIT], T[FIT], prior_variance="auto", validation=held, diagnose=False)
@@ -125,7 +125,7 @@ def test_a_search_keeps_few_fits():
 
 
 @pytest.mark.parametrize("likelihood", ["bernoulli", "softmax"])
-def test_rows_are_left_out_in_turn_without_others(likelihood):
+def test_rows_are_left_out_in_turn_without_validation_rows(likelihood):
     drawn = (X @ WEIGHTS.T + RNG.gumbel(size=(300, K))).argmax(axis=1)
     targets = T if likelihood == "bernoulli" else drawn
     options = {"likelihood": likelihood, "prior_variance": "auto", "diagnose": False}
@@ -137,14 +137,14 @@ def test_rows_are_left_out_in_turn_without_others(likelihood):
     np.testing.assert_array_equal(again.mean, found.mean)
 
 
-def test_it_is_said_of_how_many_rows_some_were_left_out():
+def test_the_message_says_how_many_rows_were_left_out():
     """Four parts of five have the 300 rows that are enough."""
     rows, targets = np.vstack([X, X[:90] + 0.1]), np.vstack([T, T[:90]])
     found = sample_posterior(rows, targets, prior_variance="auto", diagnose=False)
     assert "by 312 of 390 rows" in found.info.message
 
 
-def test_a_network_that_is_right_is_followed_and_one_too_sure_is_not():
+def test_a_calibrated_network_is_kept_and_an_overconfident_one_is_not():
     options = {"prior_variance": "auto", "diagnose": False}
     right = sample_posterior(X[FIT], T[FIT], trained=WEIGHTS, **options)
     assert "about the trained weights" in right.info.message or "held to" in right.info.message
@@ -157,7 +157,7 @@ def test_a_network_that_is_right_is_followed_and_one_too_sure_is_not():
     assert sure.info.settings["network_nll"] > 1.3 * sure.info.settings["held_out_nll"]
 
 
-def test_rows_that_the_network_knows_choose_nothing():
+def test_training_rows_of_the_network_choose_no_prior():
     """Weights with as many features as rows: they answer noise better than they expect to."""
     rows = RNG.standard_normal((40, 40))
     noise = (RNG.random((40, K)) < 0.5).astype(float)
@@ -182,7 +182,7 @@ def memorise():
     return rows, targets, np.asarray(learned.mean)
 
 
-def test_validation_rows_that_the_network_knows_choose_nothing():
+def test_validation_rows_that_the_network_was_trained_on_choose_no_prior():
     rows, targets, known = memorise()
     own = compute_nll(1 / (1 + np.exp(-rows[200:] @ known.T)), targets[200:])
     options = {"prior_variance": "auto", "trained": known, "diagnose": False}
@@ -211,7 +211,7 @@ def test_rows_of_the_fit_are_not_held_out():
     assert "by 40 held-out rows" in found.info.message
 
 
-def test_rows_that_repeat_by_nature_may_be_held_out(recwarn):
+def test_repeated_rows_may_be_held_out(recwarn):
     """Two binary features: every row of validation is one of the fit."""
     rows = (RNG.random((200, 2)) < 0.5).astype(float)
     answers = RNG.random(200) < 0.3 + 0.4 * rows[:, 0]
@@ -222,7 +222,7 @@ def test_rows_that_repeat_by_nature_may_be_held_out(recwarn):
     assert not recwarn
 
 
-def test_a_prior_that_harms_is_warned_of():
+def test_a_prior_worse_than_the_network_gives_a_warning():
     """Fitted to few rows with a wide prior, about weights that were right."""
     with pytest.warns(UserWarning, match=r"worse than the network on 240 held-out rows.*'auto'"):
         sample_posterior(
@@ -235,7 +235,7 @@ def test_a_prior_that_harms_is_warned_of():
         )
 
 
-def test_few_rows_choose_nothing():
+def test_too_few_rows_choose_no_prior():
     found = sample_posterior(X[:8], T[:8], prior_variance="auto")
     assert "prior variance 1: with 8 row(s) none can be chosen" in found.info.message
     held = sample_posterior(X[:8], T[:8], prior_variance="auto", trained=WEIGHTS)
@@ -257,6 +257,14 @@ def test_few_rows_choose_nothing():
         ),
         ({"validation": (X / [1, 1, 1, 1, 1, np.nan], T)}, "^validation features .* got nan"),
         ({"validation": (X, 2 * T, np.ones(300))}, "^validation targets .* got 2"),
+        (
+            {
+                "validation": (X, np.zeros(300), np.ones(5)),
+                "targets": T[:, 0] > 0,
+                "likelihood": "softmax",
+            },
+            r"^validation counts must have shape \(300,\).* got \(5,\)",
+        ),
         ({"validation": X}, r"validation must be \(features, targets\).*got ndarray"),
         (
             {"validation": (X[:, 1:], T)},
@@ -284,7 +292,7 @@ def test_mistakes_are_named(options, message):
 # outputs with priors and counts of their own
 
 
-def test_missing_labels_count_nothing():
+def test_missing_labels_are_ignored():
     counts = (RNG.random((300, K)) < 0.6).astype(float)
     gaps = np.where(counts > 0, T, np.nan)
     found = sample_posterior(X, gaps, counts=counts)
@@ -411,7 +419,7 @@ def test_clearly_better_where_the_network_is_overconfident():
     assert compute_nll(alone.predict_proba(test[0]), test[1]) < 1.01 * own
 
 
-def test_last_layer_without_a_network_chooses_too():
+def test_last_layer_without_a_network_chooses_a_prior():
     belief = last_layer_posterior(
         lambda x: x, X[FIT, :-1], T[FIT], validation=(X[HELD, :-1], T[HELD])
     )

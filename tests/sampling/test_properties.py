@@ -127,7 +127,7 @@ def test_same_seed_same_bits(method: str) -> None:
 
 
 @pytest.mark.parametrize("method", ["exact-flow", "dropout-deterministic", "homotopy"])
-def test_company_does_not_matter(method: str) -> None:
+def test_an_output_does_not_depend_on_other_outputs(method: str) -> None:
     """Other outputs beside: the same answer, to round-off."""
     x, t = problem(2, num_rows=300)
     options = {"method": method, "num_particles": 8, "num_steps": 20}

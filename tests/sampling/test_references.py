@@ -87,7 +87,7 @@ def test_covariance_shift_is_the_true_one(name: str, variance: str) -> None:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_verdict_does_not_hang_on_the_seed(seed: int) -> None:
+def test_verdict_does_not_depend_on_the_seed(seed: int) -> None:
     assert solve("breast_cancer", "1", seed=seed).info.gaussian_enough
     assert solve("iris_tiny", "5", seed=seed).info.gaussian_enough  # 9 %, by NUTS
     assert not solve("synth_separable", "1", seed=seed).info.gaussian_enough

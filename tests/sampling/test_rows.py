@@ -37,7 +37,7 @@ def test_memory_stays_within_the_budget() -> None:
     assert 40e6 < found["peak_bytes"] < settings.memory_budget
 
 
-def test_particles_that_left_the_numbers_go_back() -> None:
+def test_particles_that_are_not_finite_are_reset() -> None:
     old = np.zeros((1, 4, 2))
     new = np.array([[[1.0, 1.0], [np.nan, 0.0], [np.inf, 0.0], [50.0, 0.0]]])
     kept, lost = repair(jnp.asarray(new), jnp.asarray(old), radius=10.0)

@@ -142,7 +142,7 @@ def test_homotopy_converges_with_its_step() -> None:
 
 
 @pytest.mark.parametrize("scale", [1, 1e3, 3e3, 1e4, 1e8])
-def test_homotopy_says_where_it_leapt(scale: float) -> None:
+def test_homotopy_reports_steps_that_were_too_long(scale: float) -> None:
     """Features that saturate every particle leave no rate to go by, and the first leap is wild."""
     x, t = small()
     info = sample_posterior(scale * x, t, method="homotopy", num_particles=50).info
@@ -194,7 +194,7 @@ def test_every_method_has_a_module_with_init_and_step(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["exact-flow", "mean-field", "laplace"])
-def test_steps_by_hand_end_where_the_front_does(name: str) -> None:
+def test_single_steps_give_the_result_of_sample_posterior(name: str) -> None:
     module = inspect.getmodule(METHODS[name].run)
     with jax.enable_x64(True):
         start = mean_field.init(2, 4)  # the prior N(0, I)
@@ -275,7 +275,7 @@ def test_counts_and_one_hot_rows_are_the_same_softmax() -> None:
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_a_run_reports_how_much_is_done(method: str) -> None:
+def test_a_run_reports_its_progress(method: str) -> None:
     """Never less than before, of the same total, and all of it at the end."""
     reports: list[tuple[int, int]] = []
     sample_posterior(

@@ -51,7 +51,7 @@ def test_threads_share_a_network(net, belief):
     assert not net[3]._forward_pre_hooks
 
 
-def test_a_pass_of_somebody_else_is_not_taken_for_ours(net, belief):
+def test_passes_of_other_threads_are_not_recorded(net, belief):
     """Another thread calls the module itself while features are collected from it."""
     net.eval()
     stop = []
@@ -71,7 +71,7 @@ def test_a_pass_of_somebody_else_is_not_taken_for_ours(net, belief):
         running.result()
 
 
-def test_batches_are_as_good_as_arrays(net):
+def test_batches_give_the_posterior_of_arrays(net):
     whole = from_torch(net, X, LABELS, prior_variance=0.5)
     data = torch.utils.data.TensorDataset(torch.tensor(X), torch.tensor(LABELS))
     loader = torch.utils.data.DataLoader(data, batch_size=16)
@@ -122,12 +122,12 @@ def test_predictions_take_batches(net):
 @pytest.mark.parametrize(
     ("inputs", "message"),
     [
-        (X, "without targets, inputs must be batches of .inputs, targets. .* got ndarray"),
-        ([X], r"each batch must be \(inputs, targets\) or .* got ndarray"),
-        ([], r"each batch must be|at least one batch"),
+        (X, "inputs without targets must be batches of .inputs, targets. .* got ndarray"),
+        ([X], r"batches must each be \(inputs, targets\) or .* got ndarray"),
+        ([], r"batches must each be .* got NoneType"),
     ],
 )
-def test_what_is_no_batch_is_refused(net, inputs, message):
+def test_inputs_that_are_not_batches_are_refused(net, inputs, message):
     with pytest.raises(UserError, match=message):
         from_torch(net, inputs)
 
@@ -153,12 +153,44 @@ def test_a_vector_of_zeros_and_ones_is_ambiguous_for_several_outputs(net):
 def test_each_input_needs_a_target(net, inputs, targets, where):
     with pytest.raises(UserError, match=f"one row per input, {where} leave out the inputs"):
         LastLayer.from_torch(net, inputs, targets)
-    with pytest.raises(UserError, match="one row per input, got 3 for 40 inputs;"):
-        LastLayer.from_torch(net, X, LABELS, validation=(X, LABELS[:3]))
+
+
+WITH_NAN = np.where(np.arange(40)[:, None] == 7, np.nan, X)
+
+
+@pytest.mark.parametrize(
+    ("validation", "message"),
+    [
+        ((X, LABELS[:3]), "validation targets must have one row per input, got 3 for 40 inputs;"),
+        ((X[:, :1], LABELS), "validation inputs must be what the module takes"),
+        ((WITH_NAN, LABELS), r"validation inputs must be finite, got nan at index \(7, 0\)"),
+        ((X[:0], LABELS[:0]), "validation inputs must hold at least one row"),
+        (X, "validation inputs without targets must be batches"),
+        (iter([X]), "validation batches must each be"),
+        (iter([]), "validation inputs must hold at least one batch"),
+        ((X, LABELS + 2), "validation targets must lie between 0 and the row's count"),
+        ((X, LABELS, -np.ones(40)), "validation counts must be ≥ 0"),
+        ((X, LABELS, X, X), "validation must be .inputs, targets.*got 4 parts"),
+    ],
+)
+def test_errors_about_validation_name_it(net, validation, message):
+    with pytest.raises(UserError, match=f"^{message}"):
+        from_torch(net, X, LABELS, validation=validation)
+
+
+def test_nan_in_inputs_is_reported(net):
+    """In the first batch, by which the last layer is found, and in a later one."""
+    for batch_size in (40, 5):
+        with pytest.raises(UserError, match=r"^inputs must be finite, got nan at index \(7, 0\)"):
+            from_torch(net, WITH_NAN, LABELS, batch_size=batch_size)
+    with torch.no_grad():
+        net[0].weight[0, 0] = np.nan
+    with pytest.raises(UserError, match="must return finite logits, got nan for finite inputs"):
+        from_torch(net, X, LABELS)
 
 
 @pytest.mark.parametrize("name", ["text", "state_dict", "tensors", "folder", "missing"])
-def test_a_file_that_is_no_posterior(net, name, tmp_path):
+def test_a_file_without_a_posterior_is_refused(net, name, tmp_path):
     path = tmp_path / name
     if name == "text":
         path.write_text("hello", encoding="utf-8")
@@ -234,13 +266,13 @@ def test_module_predicts_where_there_is_no_jax(belief, tmp_path):
     assert float(answer.stdout) == pytest.approx(belief.predict_proba(X).sum(), rel=1e-5)
 
 
-def test_copies_are_their_own(belief):
+def test_copies_are_independent(belief):
     for copied in (copy.deepcopy(belief), pickle.loads(pickle.dumps(belief))):
         np.testing.assert_array_equal(copied.predict_proba(X), belief.predict_proba(X))
         assert copied.feature_map.layer is copied.feature_map.module[3]
 
 
-def test_particles_are_drawn_when_they_are_asked_for():
+def test_particles_are_drawn_when_first_used():
     rows = np.column_stack([X, np.ones(40)])
     posterior = sample_posterior(rows, LABELS)
     posterior.predict_proba(rows)

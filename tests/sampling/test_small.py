@@ -78,14 +78,14 @@ def test_same_bits_again() -> None:
     np.testing.assert_array_equal(first.covariance, second.covariance)
 
 
-def test_what_does_not_converge_is_left_to_compiled_programs() -> None:
+def test_outputs_that_do_not_converge_are_solved_by_compiled_programs() -> None:
     """From a prior far off, two of these outputs need more steps than are taken in NumPy."""
     asked = {"prior_mean": 50.0, "prior_variance": 100.0, "diagnose": False}
     found = sample_posterior(PSI, LABELS, **asked)
     plain = sample_posterior(PSI, LABELS, **asked, compiled=True)
     assert found.info.converged
     assert (found.info.steps > small.STEPS).tolist() == [False, True, True, False]
-    assert (plain.info.steps < small.STEPS).all(), "those in vain are counted, too"
+    assert (plain.info.steps < small.STEPS).all(), "steps in NumPy are counted, too"
     sd = np.sqrt(np.diagonal(plain.covariance, axis1=1, axis2=2))
     assert np.abs((found.mean - plain.mean) / sd).max() < 2e-7
 
@@ -131,8 +131,8 @@ def test_the_default_converges_on_standardised_digits(which: str, dtype: type) -
     assert model.n_iter_ < 60
 
 
-def test_classes_that_converge_slowly_are_left_to_themselves_for_longer() -> None:
-    """Nearly separable under a wide prior: more than fifteen steps, but not where fits are many."""
+def test_classes_that_converge_slowly_get_more_steps() -> None:
+    """Nearly separable under a wide prior: more than fifteen steps, unless the fit is brief."""
     digits, numbers = load_digits(return_X_y=True)
     blocks = digits[:900].reshape(-1, 4, 2, 4, 2).mean(axis=(2, 4)).reshape(-1, 16) / 16
     rows, kind = np.hstack([blocks, np.ones((900, 1))]), Likelihood.SOFTMAX

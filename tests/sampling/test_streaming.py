@@ -103,7 +103,7 @@ def test_zarr_with_counts_and_a_prior_mean(tmp_path: Path, data: Data) -> None:
     np.testing.assert_array_equal(plenty.mean, expected.mean)
 
 
-def test_what_is_wrong_in_a_file_is_found_before_any_work(tmp_path: Path, data: Data) -> None:
+def test_errors_in_a_file_are_found_before_computing(tmp_path: Path, data: Data) -> None:
     spoilt = data.features.copy()
     spoilt[500, 2] = np.nan
     features = mapped(tmp_path, spoilt)
@@ -124,7 +124,7 @@ def test_a_row_of_a_later_chunk_is_named_by_the_chunk_it_is_in(large: Data) -> N
         sample_compiled(Stored(spoilt), large.targets, memory_budget=8_000_000)
 
 
-def test_what_was_changed_in_a_private_map_is_read_and_kept(tmp_path: Path, data: Data) -> None:
+def test_changes_in_a_private_memory_map_are_read_and_kept(tmp_path: Path, data: Data) -> None:
     """`mmap_mode="c"`: changes are the process' own, and not in the file."""
     np.save(tmp_path / "array.npy", np.zeros_like(data.features))
     features = np.load(tmp_path / "array.npy", mmap_mode="c")
@@ -136,7 +136,7 @@ def test_what_was_changed_in_a_private_map_is_read_and_kept(tmp_path: Path, data
         np.testing.assert_array_equal(psi, data.features[start : start + 500])
 
 
-def test_outputs_in_turn_share_a_program(tmp_path: Path, data: Data) -> None:
+def test_groups_of_outputs_share_a_compiled_program(tmp_path: Path, data: Data) -> None:
     given = (mapped(tmp_path, data.features), data.targets, None, 0.0, 1.0)
     problem = StreamedProblem.build(*given, Likelihood.BERNOULLI, None)
     plan = Plan(block_rows=512, slots=1, num_features=16, streamed=True)
@@ -151,8 +151,8 @@ def test_outputs_in_turn_share_a_program(tmp_path: Path, data: Data) -> None:
 
 
 @pytest.mark.parametrize("budget", [290_000, 300_000, 350_000, 600_000])
-def test_what_is_not_streamed_fits(tmp_path: Path, budget: int) -> None:
-    """Rows that are too many by a little, too: there is no budget between the two ways."""
+def test_features_that_are_not_streamed_fit_into_the_budget(tmp_path: Path, budget: int) -> None:
+    """Also where features barely exceed the budget: each budget allows one way or the other."""
     features, targets = small(num_outputs=2, num_rows=4_000, num_features=4)
     there = mapped(tmp_path, features.astype(np.float32))
     given = (there, targets, None, 0.0, 1.0, Likelihood.BERNOULLI, None)
@@ -163,7 +163,7 @@ def test_what_is_not_streamed_fits(tmp_path: Path, budget: int) -> None:
     assert streamed == (budget < 350_000)
 
 
-def test_a_file_that_cannot_be_read_is_told(tmp_path: Path, data: Data) -> None:
+def test_a_file_that_cannot_be_read_is_reported(tmp_path: Path, data: Data) -> None:
     store = zarr.create_array(str(tmp_path / "z"), data=data.features, chunks=(500, 16))
     (tmp_path / "z" / "c" / "3" / "0").write_bytes(b"garbage")
     for budget, said in ((SMALL_BUDGET, "rows 0 to 16,"), (None, "features cannot be read")):
@@ -247,7 +247,7 @@ def test_rounded_products_are_off_by_their_rounding(
     assert (np.abs(found.mean - exact.mean) / sd).max() < most
 
 
-def test_precision_that_cannot_be(data: Data) -> None:
+def test_impossible_precisions_are_refused(data: Data) -> None:
     with pytest.raises(UserError, match="precision must be one of full, tf32, bf16"):
         sample_compiled(*data, precision="fp8")
     with pytest.raises(UserError, match="goes with float32"):
@@ -256,7 +256,7 @@ def test_precision_that_cannot_be(data: Data) -> None:
         sample_compiled(*data, precision="bf16", method="aldi")
 
 
-def test_rounded_products_give_up_where_they_cannot_tell_any_more(data: Data) -> None:
+def test_rounded_products_stop_where_rounding_hides_progress(data: Data) -> None:
     info = sample_compiled(*data, precision="bf16", tolerance=1e-6).info
     assert not info.converged
     assert "bf16 products are too coarse for it; try precision='full'" in info.message

@@ -1,14 +1,15 @@
-"""From what samplers found, in coordinates w, to a `Posterior` over the caller's weights."""
+"""Turn the outcomes of samplers, in coordinates w, into a `Posterior` over the weights."""
 
 import time
 from collections import Counter
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import jax
 import numpy as np
 
 from equivocal.machine import collect_versions
+from equivocal.sampling.engine.ensembles import draw
 from equivocal.sampling.engine.problem import Problem
 from equivocal.sampling.engine.settings import Outcome, RunSettings
 from equivocal.sampling.info import make_info
@@ -16,12 +17,13 @@ from equivocal.sampling.posterior import Draws, Posterior
 from equivocal.sampling.prior_choice import Choice
 
 RECORDED = ("num_particles", "num_steps", "tolerance", "seed", "refine", "evidence")  # in `info`
-Part = tuple[np.ndarray, Problem, Outcome]  # outputs that share their prior variances
+# Outputs that share their prior variances: their numbers, their problem, and its solution.
+Part = tuple[np.ndarray, Problem, Outcome]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Provenance:
-    """How a posterior was made."""
+    """The method, settings and devices that a posterior was computed with."""
 
     method: str
     gaussian: bool
@@ -29,25 +31,21 @@ class Provenance:
     settings: RunSettings
     devices: tuple[jax.Device, ...]
     choice: Choice | None
-    diagnosed: bool
     began: float
 
 
 def assemble(problem: Problem, parts: list[Part], made: Provenance) -> Posterior:
-    """Put the outputs together, go from w back to weights, and say how it went."""
+    """Merge the outcomes of all outputs, and turn w back into weights, with a verdict."""
     if made.choice is not None:
-        everything = np.arange(problem.num_outputs)
         parts = [
             (own, made.choice.mix(part, np.resize(own, part.num_outputs)), outcome)
             for own, part, outcome in parts
         ]
-        problem = made.choice.mix(problem, everything)
-    outcome, covariance = _merge(problem, parts)
+        problem = made.choice.mix(problem, np.arange(problem.num_outputs))
+    outcome, covariance = _merge(problem, parts, made.settings)
     draws = _list_draws(problem, outcome, made.settings)
     if made.choice is not None and made.choice.note:
         outcome.notes = [*outcome.notes, made.choice.note]
-    if made.gaussian and not made.diagnosed:
-        outcome.notes = ["whether a Gaussian is enough was not checked", *outcome.notes]
     info = make_info(
         outcome,
         draws,
@@ -69,7 +67,7 @@ def assemble(problem: Problem, parts: list[Part], made: Provenance) -> Posterior
 
 
 def _record(problem: Problem, made: Provenance) -> dict[str, Any]:
-    """Return the settings that `info` holds: plain values."""
+    """Return the settings of the run as plain values, for `info.settings`."""
     kinds = Counter(device.device_kind for device in made.devices or jax.devices()[:1])
     config = {k: v for k, v in asdict(made.config).items() if not isinstance(v, np.ndarray)}
     scale = problem.prior_scale
@@ -88,34 +86,47 @@ def _record(problem: Problem, made: Provenance) -> dict[str, Any]:
     }
 
 
-def _merge(problem: Problem, parts: list[Part]) -> tuple[Outcome, np.ndarray]:
+def _merge(
+    problem: Problem, parts: list[Part], settings: RunSettings
+) -> tuple[Outcome, np.ndarray]:
     """Return one outcome of all outputs, and the covariances of their weights."""
+    outcomes = [outcome for _, _, outcome in parts]
+    covariances = [_compute_covariance(part, outcome) for _, part, outcome in parts]
     if len(parts) == 1:
-        return parts[0][2], _compute_covariance(parts[0][1], parts[0][2])
-    outcome = parts[0][2]
-    merged: dict[str, Any] = {}
-    K = problem.num_outputs
-    for field in fields(Outcome):
-        values = [getattr(part[2], field.name) for part in parts]
-        if isinstance(values[0], np.ndarray):
-            merged[field.name] = np.empty((K, *values[0].shape[1:]), values[0].dtype)
-            for (own, _, _), value in zip(parts, values, strict=True):
-                merged[field.name][own] = value[: len(own)]
-    whole = Outcome(**{k: v for k, v in merged.items() if k != "refined"}, chains=outcome.chains)
-    whole.refined = merged["refined"]
-    whole.repaired = sum(part[2].repaired for part in parts)
-    whole.remedy, whole.in_subspace = outcome.remedy, outcome.in_subspace
-    whole.notes = list(dict.fromkeys(note for part in parts for note in part[2].notes))
-    whole.stop_reason = "; ".join({part[2].stop_reason for part in parts} - {""})
-    K, D = whole.mean.shape
-    covariance = np.empty((K, D, D), whole.mean.dtype)
-    for own, part, found in parts:
-        covariance[own] = _compute_covariance(part, found)[: len(own)]
-    return whole, covariance
+        return outcomes[0], covariances[0]
+    if any(outcome.refined.any() for outcome in outcomes):
+        for outcome in outcomes:
+            _draw_unless_refined(outcome, settings)
+
+    def place(values: list[np.ndarray]) -> np.ndarray:
+        """Put the values of each part in the places of its own outputs."""
+        whole = np.empty((problem.num_outputs, *values[0].shape[1:]), values[0].dtype)
+        for (own, _, _), value in zip(parts, values, strict=True):
+            whole[own] = value[: len(own)]
+        return whole
+
+    merged: dict[str, Any] = {
+        name: place([getattr(outcome, name) for outcome in outcomes])
+        for name, value in vars(outcomes[0]).items()
+        if isinstance(value, np.ndarray)
+    }
+    notes = dict.fromkeys(note for outcome in outcomes for note in outcome.notes)
+    reasons = dict.fromkeys(outcome.stop_reason for outcome in outcomes if outcome.stop_reason)
+    repaired = sum(outcome.repaired for outcome in outcomes)
+    merged |= {"notes": list(notes), "stop_reason": "; ".join(reasons), "repaired": repaired}
+    return replace(outcomes[0], **merged), place(covariances)
+
+
+def _draw_unless_refined(outcome: Outcome, settings: RunSettings) -> None:
+    """Give a Gaussian the particles and covariance that refined outcomes have."""
+    if outcome.particles is None and outcome.factor is not None:
+        given = outcome.mean, outcome.factor, settings.num_particles, settings.seed
+        outcome.particles = draw(*given)
+        outcome.covariance = np.matmul(outcome.factor, outcome.factor.swapaxes(1, 2))
 
 
 def _list_draws(problem: Problem, outcome: Outcome, settings: RunSettings) -> np.ndarray | Draws:
-    """Return the particles that a method moved, or how to draw those of its Gaussian."""
+    """Return the particles of a method that moves them, else a recipe to draw from its Gaussian."""
     if outcome.particles is not None:
         return _to_weights(problem, outcome.particles)
     assert outcome.factor is not None, "a method gives particles or a factor"
@@ -130,7 +141,7 @@ def _list_draws(problem: Problem, outcome: Outcome, settings: RunSettings) -> np
 
 
 def _to_weights(problem: Problem, w: np.ndarray) -> np.ndarray:
-    """Return θ = m₀ + √v w, where outputs may have their own v."""
+    """Return θ = m₀ + √v w, (K, D) or (K, J, D), where outputs may have their own v."""
     scale, m0 = problem.prior_scale, problem.prior_mean
     if w.ndim == 3:
         scale, m0 = scale if scale.ndim == 1 else scale[:, None], m0[:, None]
@@ -138,7 +149,7 @@ def _to_weights(problem: Problem, w: np.ndarray) -> np.ndarray:
 
 
 def _compute_covariance(problem: Problem, outcome: Outcome) -> np.ndarray:
-    """Return the covariance of the whole run, the Gaussian or the particles, in this order."""
+    """Return the covariance of the weights: the run's own, the Gaussian's or the particles'."""
     if outcome.covariance is not None:
         return outcome.covariance * np.outer(problem.prior_scale, problem.prior_scale)
     if outcome.factor is not None:

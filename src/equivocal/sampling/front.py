@@ -1,20 +1,21 @@
-"""`sample_posterior`: one function in front of all samplers, which `methods` lists."""
+"""`sample_posterior`: the one entry point to all samplers, which are listed in `methods`."""
 
 import inspect
 import time
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, replace
+from dataclasses import asdict, fields, replace
 from typing import Any
 
 import jax
 import numpy as np
 
+from equivocal.errors import did_you_mean
 from equivocal.machine import use_one_blas_thread
 from equivocal.sampling.assembly import Provenance, assemble
 from equivocal.sampling.diagnostics import diagnose_gaussian, is_far
-from equivocal.sampling.engine.inputs import check_choice
+from equivocal.sampling.engine.inputs import check_choice, fail
 from equivocal.sampling.engine.placement import (
     check_same,
     choose_devices,
@@ -23,7 +24,7 @@ from equivocal.sampling.engine.placement import (
 )
 from equivocal.sampling.engine.problem import Problem
 from equivocal.sampling.engine.settings import Observer, Outcome, Report, RunSettings
-from equivocal.sampling.methods import METHODS, Request, configure
+from equivocal.sampling.methods import METHODS, Request
 from equivocal.sampling.posterior import Posterior
 from equivocal.sampling.prior_choice import Choice, choose_prior
 from equivocal.sampling.samplers import exact_flow, hmc, mean_field
@@ -33,10 +34,17 @@ __all__ = ["METHODS", "check_method", "sample_posterior"]
 
 
 def check_method(method: str, options: dict[str, Any]) -> Any:
-    """Return the configuration of a method; refuse unknown methods, and options that it lacks."""
-    check_choice(method, "method", list(METHODS))
-    shared = list(inspect.signature(sample_posterior).parameters)[:-1]  # without **options
-    return configure(METHODS[method].config, method, options, shared)
+    """Return the configuration of a method; refuse unknown methods and unknown options."""
+    check_choice(method, "method", METHODS)
+    config = METHODS[method].config
+    known = [field.name for field in fields(config)]
+    for name in options:
+        if name not in known:
+            takes = f"; it takes {', '.join(known) or 'none'}."
+            shared = list(inspect.signature(sample_posterior).parameters)[:-1]  # without **options
+            near = did_you_mean(name, [*known, *shared])
+            fail(f"method {method!r} has no option {name!r}{near or takes}")
+    return config(**options)
 
 
 def sample_posterior(
@@ -73,7 +81,7 @@ def sample_posterior(
     Parameters
     ----------
     features : (N, D)
-        ψ, one row per observation. No intercept is added: a column of ones is the caller's.
+        ψ, one row per observation. No intercept is added: include a column of ones for it.
     targets : (N,) or (N, K)
         1 for yes and 0 for no, fractions between, or sums over repetitions (then with `counts`).
         For a softmax: class numbers (N,), or (N, K) rows that sum to the count.
@@ -87,14 +95,14 @@ def sample_posterior(
         Its variances, for all outputs or a row for each. "auto" chooses one number about zero, with
         a wide variance for intercepts (constant columns); see `equivocal.sampling.prior_choice`.
     prior_choice : "held-out" or "evidence"
-        By what "auto" chooses: rows that were held out of the fit or, without any, the evidence
-        bound. The evidence is misled by rows that the features were trained on.
+        What "auto" chooses by: rows held out of the fit, or the evidence bound, which needs none.
+        The evidence is misled by rows that the features were trained on.
     prior_per_output : bool
         Whether "auto" gives each yes/no output a number of its own, drawn towards that of the
         others where labels are rare.
     validation : (features, targets) or (features, targets, counts), optional
         Rows that neither the posterior nor its features have seen, by which "auto" chooses, and on
-        which `info.message` compares the posterior with `trained`. Without them parts of the rows
+        which `info.message` compares the posterior with `trained`. Without them, parts of the rows
         are left out in turn.
     trained : (K, D), optional
         Weights of the network that the features come from.
@@ -105,7 +113,7 @@ def sample_posterior(
         K yes/no outputs, or one of K classes.
     method : str
         "exact-flow", "mean-field", "dropout-deterministic", "homotopy", "aldi", "laplace", "hmc",
-        "nuts"; each has a module of its own in this package that says what it computes.
+        "nuts"; the module of each in this package says what it computes.
     num_particles : int, optional
         J; by default max(200, 2 D), for "hmc" 1,600 and for "nuts" 4,000 draws in all.
     num_steps : int, optional
@@ -119,20 +127,21 @@ def sample_posterior(
     dtype : "float32" or "float64", optional
         By default that of the features; whole numbers are taken as float64.
     memory_budget : int, optional
-        Bytes of working space; a quarter of what the device has by default. It decides what is held
-        and what is made anew in every pass, and changes no bit of the result. Features that lie in
-        a file (`numpy.memmap`, zarr, HDF5) and would not fit are read chunk by chunk.
+        Bytes of working space; by default a quarter of the device's memory. It decides what is kept
+        in memory and what is computed again in every pass, and changes no bit of the result.
+        Features in a file (`numpy.memmap`, zarr, HDF5) that do not fit are read chunk by chunk.
     devices : "all", int or list, optional
-        Cut the rows over these JAX devices; one device by default. In a program of several
-        processes (`jax.distributed`) "all" means those of all processes, and each hands in rows of
-        its own.
+        Split the rows over these JAX devices; one device by default. In a program of several
+        processes (`jax.distributed`) "all" means the devices of all processes, and each process
+        passes its own rows.
     precision : "full", "tf32" or "bf16"
-        How many digits the operands of a flow's large products keep; see
+        How many digits the operands of the flow's large matrix products keep; see
         `equivocal.sampling.engine.products`.
     observe : callable, optional
         Called with a `Snapshot` after every step of a method that moves an ensemble along τ.
     diagnose : bool
         Whether to estimate how far the posterior is from a Gaussian, for the Gaussian methods.
+        Without it `info.gaussian_enough` is True, and `info.message` says that it was not checked.
     refine : bool
         For the Gaussian methods: sample those outputs exactly (by "hmc") for which a Gaussian is
         not enough; `info.refined` says which.
@@ -140,9 +149,9 @@ def sample_posterior(
         Whether to use compiled programs for small problems too, which the flows otherwise solve in
         NumPy: that pays where many problems of one shape follow each other.
     report : callable, optional
-        Called now and then with two whole numbers: how much of the work is done, and of how much.
+        Called from time to time with two whole numbers: the work done so far, and all of the work.
     **options
-        What the method alone knows: `taming`, `dropout_rate`, `step_size`, `expectations`, …
+        Options of the method: `taming`, `dropout_rate`, `step_size`, `expectations`, …
 
     Returns
     -------
@@ -171,18 +180,18 @@ def sample_posterior(
         with refuse_together():
             config = check_method(method, options)
             problem, settings, question = Request(**given).check(several=len(over) > 1)
-        check_same(_list_asked(problem, method, config, settings))
+        check_same(_list_shared(problem, method, config, settings))
         problem.check_range()
         with _set_precision(problem):
             choice = None
             if question is not None:
                 choice = choose_prior(problem, settings, question)
-                problem = _adopt(problem, choice)
+                problem = _apply_choice(problem, choice)
             parts = [
                 (own, part, _run(part, own, method, config, settings, choice, diagnose))
                 for own, part in problem.split()
             ]
-    # what follows is small: every process does all of it, on one device
+    # the rest is little work: every process does all of it, on one device
     with _set_precision(problem):
         made = Provenance(
             method=method,
@@ -191,7 +200,6 @@ def sample_posterior(
             settings=settings,
             devices=over,
             choice=choice,
-            diagnosed=diagnose,
             began=began,
         )
         return assemble(problem, parts, made)
@@ -201,7 +209,7 @@ def sample_posterior(
 def _set_precision(problem: Problem) -> Iterator[None]:
     """Compute in the precision of the problem.
 
-    On GPUs float32 products would otherwise lose half their digits to TF32: nothing converges.
+    On a GPU, float32 products would otherwise be rounded to TF32, and nothing would converge.
     """
     with (
         jax.enable_x64(problem.dtype == np.float64),
@@ -220,7 +228,7 @@ def _run(
     choice: Choice | None,
     diagnose: bool,
 ) -> Outcome:
-    """Run a method on outputs that share their prior variances, and judge what it found."""
+    """Run a method on outputs that share their prior variances, diagnose and refine its outcome."""
     chosen, start = METHODS[method], None if choice is None else choice.start
     quadrature = getattr(config, "expectations", "quadrature") == "quadrature"
     flows = chosen.run in (exact_flow.run, mean_field.run) and quadrature
@@ -237,8 +245,8 @@ def _run(
     return outcome
 
 
-def _adopt(problem: Problem, choice: Choice) -> Problem:
-    """Return the problem with the prior that was chosen."""
+def _apply_choice(problem: Problem, choice: Choice) -> Problem:
+    """Return the problem with the chosen prior; give the warning that came with the choice."""
     if choice.warning:
         warnings.warn(choice.warning, UserWarning, stacklevel=3)
     adopted = choice.prior.apply(problem)
@@ -246,13 +254,13 @@ def _adopt(problem: Problem, choice: Choice) -> Problem:
     return adopted
 
 
-def _list_asked(
+def _list_shared(
     problem: Problem, method: str, config: Any, settings: RunSettings
 ) -> dict[str, Any]:
-    """List what processes that sample together must agree on."""
-    # what is called is the caller's own, and may be anything; processes may have unequal memory
+    """Return the arguments that processes which sample together must agree on."""
+    # callables cannot be compared between processes, and memory may differ
     own = asdict(replace(settings, memory_budget=None, observe=None, report=None)) | asdict(config)
     names = ("num_outputs", "num_features", "dtype", "likelihood", "prior_mean")
-    asked = {name: getattr(problem, name) for name in names}
-    asked |= {"prior_variance": problem.prior_scale, "method": method}
-    return asked | dict(sorted(own.items()))
+    shared = {name: getattr(problem, name) for name in names}
+    shared |= {"prior_variance": problem.prior_scale, "method": method}
+    return shared | dict(sorted(own.items()))

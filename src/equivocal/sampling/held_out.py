@@ -1,12 +1,12 @@
 """Rows held out of a fit: which of them may choose a prior, and log losses on them.
 
-Losses are sums over a row's counts; `count_answers` says over how many answers, so that
-their ratio is the NLL of a yes/no answer, or of a class.
+Losses are sums over a row's counts. Divided by the number of answers (`count_answers`), they are
+the NLL of a yes/no answer, or of a class.
 
-Rows that the network was trained on, or that the fit has, cannot choose a prior. On its training
-rows a network answers better than its own probabilities allow (`Surprise`). The limits in `KNOWN`
-may be changed; they recognise the training rows of every network of docs/peers.md, and none of the
-validation rows.
+Rows that the network was trained on, or that are part of the fit, cannot choose a prior. On its
+training rows a network predicts better than its own probabilities allow (`Surprise`). The limits in
+`KNOWN` may be changed; they recognise the training rows of every network of docs/peers.md, and none
+of the validation rows.
 """
 
 from collections.abc import Iterator
@@ -18,17 +18,17 @@ import numpy as np
 from equivocal.sampling.engine.problem import Likelihood, Problem
 from equivocal.sampling.predictions import average_logistic
 
-ROWS, OUTPUTS = 8_000, 128  # the most that a choice looks at
-FOLDS = 5  # cut rows into so many parts; leave out one after another until there are enough
-ENOUGH, MANY = 300, 10  # rows; half as many will do where each has so many labels
-POINTS = 64  # at which a softmax of Gaussian logits is averaged
-# a network knows rows if its loss is below this share of what it expects, by so many standard
-# deviations: the surer, the nearer it may be
+ROWS, OUTPUTS = 8_000, 128  # the most rows and outputs by which a prior is chosen
+FOLDS = 5  # parts of the rows; they are left out one after another until enough rows were
+ENOUGH, MANY = 300, 10  # held-out rows; half as many are enough with so many labels each
+POINTS = 64  # draws over which a softmax of Gaussian logits is averaged
+# A network was trained on rows if its loss is below this share of the loss that it expects, and
+# below it by so many standard deviations: the larger the share, the more deviations are required.
 KNOWN = ((0.5, 2.0), (0.97, 3.0), (0.995, 5.0))
-MORE_OUTPUTS = 1024  # the most that are looked at for that
-SHARED = 0.25  # fewer rows in common are chance: those of few, discrete features
-SAME = 1e-5  # of a row's largest feature; batches of other sizes differ by round-off
-FEWEST_ROWS = 10  # that can choose a prior
+MORE_OUTPUTS = 1024  # the most outputs by which training rows are recognised
+SHARED = 0.25  # a smaller share of common rows may be chance, with few discrete features
+SAME = 1e-5  # relative to a row's largest feature; batches of other sizes differ by round-off
+FEWEST_ROWS = 10  # with fewer, no prior is chosen
 
 
 class Logits(NamedTuple):
@@ -47,7 +47,7 @@ class Fold:
 
 
 def take_some(problem: Problem, most: int = OUTPUTS) -> tuple[Problem, np.ndarray]:
-    """Return at most `ROWS` rows of `most` outputs, and which outputs these are."""
+    """Return a problem of at most `ROWS` rows and `most` outputs, and which outputs it has."""
     N, K = problem.num_rows, problem.num_outputs
     outputs = np.arange(K)
     if most < K and problem.likelihood is Likelihood.BERNOULLI:
@@ -65,9 +65,10 @@ def take_rows(problem: Problem, rows: np.ndarray) -> Problem:
 
 
 def make_folds(problem: Problem, validation: Problem | None) -> Iterator[Fold]:
-    """Yield fits with the rows to score them: those given, or parts that count zero in the fit.
+    """Yield problems to fit, each with the rows to score it by: those given, or parts left out.
 
-    Rows stay where they are, so that one compiled program serves all folds.
+    Rows that are left out stay in the problem with a count of zero, so that all folds have the same
+    shape and share one compiled program.
     """
     if validation is not None:
         yield Fold(problem, validation)
@@ -84,7 +85,7 @@ def make_folds(problem: Problem, validation: Problem | None) -> Iterator[Fold]:
 
 
 def count_answers(problem: Problem) -> float:
-    """Return how many answers the rows stand for."""
+    """Return the number of answers: the sum of the counts over rows and yes/no outputs."""
     one_each = problem.likelihood is Likelihood.BERNOULLI and problem.counts.ndim == 1
     return float(problem.counts.sum(dtype=np.float64)) * (problem.num_outputs if one_each else 1)
 
@@ -117,7 +118,10 @@ def draw_log_softmax(logits: Logits) -> Iterator[np.ndarray]:
 
 
 def predict_network(problem: Problem, weights: np.ndarray) -> np.ndarray:
-    """Return log probabilities of each answer under single weights, shaped as above."""
+    """Return log probabilities of each answer under the network's weights.
+
+    (N, K, 2) for yes and no, or (N, 1, K) for classes.
+    """
     logits = problem.features @ weights.T.astype(problem.dtype)
     if problem.likelihood is Likelihood.SOFTMAX:
         return _log_softmax(logits)[:, None]
@@ -134,9 +138,10 @@ def score_log_probabilities(problem: Problem, logs: np.ndarray) -> np.ndarray:
 
 
 def measure_noise(problem: Problem, logs: np.ndarray, others: np.ndarray) -> float:
-    """Return the variance of a difference of losses, if answers came from one of the two.
+    """Return the variance of a difference of losses under answers drawn from one of the two models.
 
-    The larger of the two variances. It knows answers that are rare and were not among the rows.
+    It is the larger of the two variances. Unlike the variance over rows, it includes rare answers
+    that did not occur.
     """
     d, c = (logs - others).astype(np.float64), problem.counts.reshape(len(logs), -1)
     variances = []
@@ -147,21 +152,21 @@ def measure_noise(problem: Problem, logs: np.ndarray, others: np.ndarray) -> flo
 
 
 class Surprise(NamedTuple):
-    """How well a network answers rows, beside what it expects of itself; per answer."""
+    """A network's loss on rows, and the loss that its own probabilities predict; per answer."""
 
     loss: float
-    expected: float  # over answers drawn from the network's own probabilities
-    sd: float  # of that
+    expected: float  # mean loss over answers drawn from the network's own probabilities
+    sd: float  # standard deviation of the loss over such answers
 
     @property
     def knows(self) -> bool:
-        """Whether it answers better than it can: training rows, or it is underconfident."""
+        """Whether the loss is too low for new rows: training rows, or an underconfident network."""
         loss, expected, sd = self
         return any(loss < min(share * expected, expected - z * sd) for share, z in KNOWN)
 
 
 def measure_surprise(problem: Problem, weights: np.ndarray) -> Surprise:
-    """Return a network's loss on rows and the loss that it expects there."""
+    """Return a network's loss on rows, and the loss that its probabilities predict there."""
     problem, outputs = take_some(problem, MORE_OUTPUTS)
     logs = predict_network(problem, weights[outputs]).astype(np.float64)
     y = np.exp(logs)
@@ -176,16 +181,16 @@ def measure_surprise(problem: Problem, weights: np.ndarray) -> Surprise:
 
 
 def set_aside_shared(validation: Problem, fitted: Problem) -> tuple[Problem | None, str]:
-    """Return the validation rows that the fit has not, and a warning where it has many of them."""
+    """Return validation rows that are not rows of the fit, and a warning if many of them are."""
     some, _ = take_some(validation, validation.num_outputs)
     shared = find_shared(some.features, fitted.features)
     if shared.mean() < SHARED:
         return validation, ""
     rest = int((~shared).sum())
     warning = (
-        f"{shared.sum():,} of {len(shared):,} rows of validation are rows of the fit, and say "
-        "nothing of how good it is on others; they were set aside. Leave rows out of the fit, and "
-        "of the network's training, and give those."
+        f"{shared.sum():,} of {len(shared):,} rows of validation are rows of the fit, and cannot "
+        "show how good it is on other rows; they were set aside. Leave rows out of the fit and of "
+        "the network's training, and pass those."
     )
     return (take_rows(some, ~shared) if rest >= FEWEST_ROWS else None), warning
 
@@ -212,7 +217,7 @@ def _project(rows: np.ndarray, direction: np.ndarray) -> np.ndarray:
 
 
 def _take_logs(mu: np.ndarray, tail: np.ndarray) -> np.ndarray:
-    """Return log P(yes) and log P(no) from the sign of the logit and the less likely answer's."""
+    """Return log P(yes) and log P(no) from the logit's sign and the less likely answer's P."""
     tail = np.clip(tail, np.finfo(tail.dtype).tiny, 0.5)
     less, more = np.log(tail), np.log1p(-tail)
     return np.stack([np.where(mu > 0, more, less), np.where(mu > 0, less, more)], axis=-1)

@@ -1,7 +1,6 @@
-"""How a run went and whether to trust it, in numbers and in one sentence.
+"""The diagnostics of a run, as numbers and as one sentence that says whether to trust it.
 
-The words of every verdict are in `_describe`; docs/maths.md, "Diagnostics", says what the numbers
-mean.
+`_describe` words every verdict; docs/maths.md, "Diagnostics", explains the numbers.
 """
 
 from collections.abc import Callable
@@ -19,27 +18,21 @@ from equivocal.sampling.engine.settings import Outcome
 if TYPE_CHECKING:
     from equivocal.sampling.posterior import Draws
 
-HANDED_ON = (  # from an `Outcome`, as they are
-    "repaired",
-    "steps",
-    "time",
-    "mean_residual",
-    "covariance_residual",
-    "covariance_shift",
-    "refined",
-    "r_hat",
-    "ess",
-)
-
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Info:
-    """What a run says about itself. Arrays have one entry per output."""
+    """Diagnostics of a run. Arrays have one entry per output.
+
+    `gaussian_enough` is False if the diagnostic found an output whose posterior a Gaussian does not
+    describe. It is True otherwise, also where nothing was checked: with `diagnose=False`, and for
+    methods that assume no Gaussian. `covariance_shift` is then NaN, and for a Gaussian method
+    `message` says that it was not checked.
+    """
 
     method: str
     converged: bool  # every output
     message: str  # the verdict, in words
-    gaussian_enough: bool  # no output's covariance shift is known to be above the limit
+    gaussian_enough: bool  # no output was found to be far from Gaussian; True if not checked
     confined: bool  # J ≤ D: the ensemble could not leave the subspace it started in
     repaired: int  # particles that diverged and were reset
     output_converged: np.ndarray
@@ -47,10 +40,10 @@ class Info:
     time: np.ndarray  # τ reached; NaN where the method has no such time
     mean_residual: np.ndarray  # of the fixed-point equations, in posterior sd
     covariance_residual: np.ndarray  # relative, worst direction
-    covariance_shift: np.ndarray  # estimated relative error of the Gaussian's variances; NaN: none
+    covariance_shift: np.ndarray  # relative error of the Gaussian's variances; NaN: not checked
     refined: np.ndarray  # outputs that were sampled exactly because a Gaussian is not enough
     r_hat: np.ndarray  # of chains: rank-normalised split-R̂ of the worst weight; NaN: no chains
-    ess: np.ndarray  # effective sample size of the worst weight, bulk or tail; likewise
+    ess: np.ndarray  # effective sample size of the worst weight, bulk or tail; NaN: no chains
     rank: "np.ndarray | Callable[[], np.ndarray]"  # `effective_rank`, or how to compute it
     settings: dict[str, Any] = field(default_factory=dict)
     versions: dict[str, str] = field(default_factory=dict)
@@ -58,11 +51,11 @@ class Info:
 
     @cached_property
     def effective_rank(self) -> np.ndarray:
-        """Of the ensemble: exp(entropy of the covariance's spectrum); computed when first used."""
+        """Effective rank of the ensemble, exp(entropy of the spectrum of its covariance)."""
         return self.rank() if callable(self.rank) else self.rank
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the content as plain values, as a file's header needs them.
+        """Return the fields as plain values, for the header of a file.
 
         Returns
         -------
@@ -92,9 +85,8 @@ class Info:
             name: np.array([np.nan if v is None else v for v in values[name]])
             for name in PER_OUTPUT
         }
-        arrays["rank"] = arrays.pop("effective_rank")
-        known = {name: value for name, value in values.items() if name != "effective_rank"}
-        return cls(**(known | arrays))
+        known = values | arrays
+        return cls(rank=known.pop("effective_rank"), **known)
 
 
 PER_OUTPUT = [entry.name for entry in fields(Info) if entry.type is np.ndarray]
@@ -114,13 +106,14 @@ def compute_effective_rank(particles: np.ndarray) -> np.ndarray:
 
 
 def compute_rank(covariance: np.ndarray) -> np.ndarray:
-    """Return the effective rank from covariances up to a factor, as of a Gaussian's many draws."""
+    """Return the effective rank of covariances that are known up to a common factor, (K,)."""
     scale = np.sqrt(np.diagonal(covariance, axis1=1, axis2=2).mean(axis=0))
     scale = np.where(scale > 0, scale, 1).astype(np.float64)
     return _compute_rank_of(covariance / np.outer(scale, scale))
 
 
 def _compute_rank_of(matrices: np.ndarray) -> np.ndarray:
+    """Return exp of the entropy of the normalised eigenvalues; on the GPU where there is one."""
     if jax.default_backend() == "cpu":
         with use_one_blas_thread():
             spectrum = np.linalg.eigvalsh(matrices)
@@ -129,8 +122,7 @@ def _compute_rank_of(matrices: np.ndarray) -> np.ndarray:
             spectrum = np.asarray(jax.numpy.linalg.eigvalsh(matrices))
     share = np.maximum(spectrum, 0) / np.maximum(spectrum.sum(axis=1, keepdims=True), 1e-300)
     entropy = -(share * np.log(np.where(share > 0, share, 1))).sum(axis=1)
-    rank: np.ndarray = np.exp(entropy)
-    return rank
+    return np.asarray(np.exp(entropy))
 
 
 def make_info(
@@ -139,17 +131,20 @@ def make_info(
     covariance: np.ndarray,
     **about: Any,
 ) -> Info:
-    """Gather the numbers of a run and its verdict; `about` are the fields that it cannot know."""
+    """Return the diagnostics of a run; `about` holds the fields that an outcome does not have."""
     J, D = draws.shape[1:]
-    gaussian = outcome.factor is not None and J > D  # particles have the covariance, to round-off
+    # J > D particles of a Gaussian have its covariance, to round-off
+    gaussian = outcome.factor is not None and J > D
     confined = J <= D and outcome.in_subspace
+    names = {entry.name for entry in fields(Info)} - {"converged"}
+    copied: dict[str, Any] = {k: v for k, v in vars(outcome).items() if k in names}
     return Info(
         converged=bool(outcome.converged.all()),
         message=_describe(outcome, draws.shape, confined),
         gaussian_enough=not is_far(outcome).any(),
         confined=confined,
         output_converged=outcome.converged,
-        **{name: getattr(outcome, name) for name in HANDED_ON},
+        **copied,
         rank=partial(compute_rank, covariance) if gaussian else partial(_rank_draws, draws),
         **about,
     )
@@ -160,7 +155,7 @@ def _rank_draws(draws: "np.ndarray | Draws") -> np.ndarray:
 
 
 def _describe(outcome: Outcome, shape: tuple[int, ...], confined: bool) -> str:
-    """Return one line that a person can act on."""
+    """Return the verdict in one line, with what to do where something is wrong."""
     K, J, D = shape
     shift, far = outcome.covariance_shift, is_far(outcome)
     missed = int((~outcome.converged).sum())
@@ -192,4 +187,6 @@ def _describe(outcome: Outcome, shape: tuple[int, ...], confined: bool) -> str:
         )
     elif np.isfinite(shift).all() and not missed:
         parts.append("a Gaussian describes the posterior well")
+    if outcome.factor is not None and np.isnan(shift).all():
+        parts.append("whether a Gaussian is enough was not checked")
     return "; ".join([*parts, *outcome.notes]) + "."

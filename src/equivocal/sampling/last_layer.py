@@ -1,11 +1,11 @@
 """A posterior over the last layer of any network: raw inputs in, degrees of belief out.
 
-    a_k(x) = ψ(x)·θ_k,     ψ(x) = (what the last layer is given, 1)
+    a_k(x) = ψ(x)·θ_k,     ψ(x) = (inputs of the last layer, 1)
 
 The network up to its last layer is a fixed feature map ψ. `sample_posterior` gives the posterior of
 θ = (weights, bias), one row per output. `last_layer_posterior` takes any callable as ψ;
-`LastLayer.from_torch` reads ψ, weights and bias from a PyTorch module (`layer_inputs`), and is
-`from_torch` below. `LastLayer` is short for `LastLayerPosterior`, what both return.
+`LastLayer.from_torch`, which is `from_torch` below, reads ψ, weights and bias from a PyTorch module
+(`layer_inputs`). Both return a `LastLayerPosterior`, in short `LastLayer`.
 
 By default the prior is chosen by held-out rows, about zero, and the posterior is mixed with the
 network or held to it where that is better, so that it is not worse (`prior_choice`). With a prior
@@ -55,7 +55,7 @@ __all__ = [
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class LastLayerPosterior:
-    """A feature map and the posterior over what is put on top of it."""
+    """A feature map, and the posterior over the last layer on top of it."""
 
     posterior: Posterior
     feature_map: Callable[[Any], Any]
@@ -68,7 +68,7 @@ class LastLayerPosterior:
 
     @property
     def info(self) -> Info:
-        """How the run went and whether to trust it."""
+        """The diagnostics of the run; `info.message` says whether to trust it."""
         return self.posterior.info
 
     def features(self, inputs: Any) -> np.ndarray:
@@ -77,8 +77,8 @@ class LastLayerPosterior:
         Parameters
         ----------
         inputs
-            Whatever the feature map takes; or batches of it, as a DataLoader or a generator gives,
-            with or without targets. So in all predictions.
+            Whatever the feature map takes; or batches of inputs, with or without targets, such as
+            a DataLoader or a generator yields. The same holds for all predictions.
 
         Returns
         -------
@@ -177,22 +177,20 @@ class LastLayerPosterior:
         Returns
         -------
         torch.nn.Module
-            A copy of the network, in evaluation mode, whose last layer answers for the posterior;
-            of another feature map the last layer alone, which takes features.
+            A copy of the network, in evaluation mode, whose last layer averages over the posterior;
+            for any other feature map the last layer alone, which takes features.
         """
         from equivocal.sampling.torch_layer import PosteriorLayer
 
         layer = PosteriorLayer(self.posterior, intercept=self.intercept).eval()
-        if not isinstance(self.feature_map, TorchFeatures):
-            return layer
-        if not self.feature_map.name:  # the module is its last layer
-            return layer
+        if not isinstance(self.feature_map, TorchFeatures) or not self.feature_map.name:
+            return layer  # without a name, the module is its own last layer
         module = copy.deepcopy(self.feature_map.module).eval().requires_grad_(False)
         module.set_submodule(self.feature_map.name, layer.to(self.feature_map.layer.weight.device))
         return module
 
     def save(self, path: str | Path) -> None:
-        """Write the posterior to one safetensors file, beside which the network keeps its own.
+        """Write the posterior to one safetensors file; the network is not part of it.
 
         Parameters
         ----------
@@ -299,7 +297,7 @@ def last_layer_posterior(
     if not callable(feature_map):
         fail(
             f"feature_map must be callable, got {type(feature_map).__name__}; for rows of features "
-            "that are there already use sample_posterior."
+            "that are computed already use sample_posterior."
         )
     check_bool(intercept, "intercept")
     psi, targets, counts = collect_rows(
@@ -336,10 +334,10 @@ def from_torch(
 ) -> LastLayerPosterior:
     """Sample the posterior over the last layer of a PyTorch module that ends in `torch.nn.Linear`.
 
-    ψ is what that layer is given, in evaluation mode. The prior is chosen by held-out rows, about
-    zero or about the layer's weights and biases; with a prior variance of your own it is about
+    ψ are the inputs of that layer in evaluation mode. The prior is chosen by held-out rows, about
+    zero or about the layer's weights and biases; with a prior variance of your own its mean are
     these. A layer without biases gets no intercept. The module is not changed, and not copied
-    either: train it further and the posterior no longer belongs to it.
+    either: if it is trained further, the posterior no longer belongs to it.
 
     Parameters
     ----------

@@ -1,10 +1,10 @@
-"""What a caller gives for a last layer, brought to rows of features, targets and weights.
+"""Turn a network and its inputs into the rows of features, targets and weights of a last layer.
 
-Features of a PyTorch module are what its last linear layer is given. That layer is found by
-watching one pass: the `torch.nn.Linear` reached last, if what it computes is what the module
-returns. Threads may ask for features at the same time: each waits for its turn with the module,
-which is put into evaluation mode and back, and sees its own pass alone. Nothing here imports
-PyTorch before a module is handed over.
+The features of a PyTorch module are the inputs of its last linear layer. That layer is found by
+tracing one forward pass: it is the `torch.nn.Linear` called last, provided that the module returns
+what this layer computes. Several threads may ask for features at the same time: a lock lets one at
+a time switch the module to evaluation mode and back, and each thread records its own pass only.
+PyTorch is not imported before a module is passed.
 """
 
 import hashlib
@@ -16,21 +16,28 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from equivocal.sampling.engine.inputs import check_counts, check_numbers, encode_classes, fail
+from equivocal.errors import UserError
+from equivocal.sampling.engine.inputs import (
+    check_counts,
+    check_numbers,
+    encode_classes,
+    fail,
+    name_argument,
+)
 from equivocal.sampling.engine.problem import Likelihood
 
 BATCH_SIZE = 1024
-# Modules that change no value in evaluation mode, so they may stand behind the last layer.
+# Modules that change no value in evaluation mode, and so may follow the last layer.
 HARMLESS = {"Identity", "Dropout", "AlphaDropout", "Flatten", "Unflatten"}
 _guard = threading.Lock()
-_locks: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()  # one for each module
+_locks: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()  # module: its lock
 
 
 def compute_features(feature_map: Callable[[Any], Any], inputs: Any, intercept: bool) -> np.ndarray:
     """Return ψ of raw inputs, (N, D), with a column of ones where there is an intercept."""
     psi = read_array(feature_map(inputs), "features")
     if psi.ndim != 2:
-        fail(f"feature_map must return one row per input, (N, D), got shape {psi.shape}.")
+        fail(f"features of feature_map must be one row per input, (N, D), got shape {psi.shape}.")
     if not intercept:
         return psi
     return np.concatenate([psi, np.ones_like(psi[:, :1])], axis=1)
@@ -39,7 +46,7 @@ def compute_features(feature_map: Callable[[Any], Any], inputs: Any, intercept: 
 def compute_features_of(
     feature_map: Callable[[Any], Any], inputs: Any, intercept: bool
 ) -> np.ndarray:
-    """Return ψ of raw inputs, or of batches of them, with or without targets."""
+    """Return ψ of raw inputs, or of batches of inputs, whose targets are ignored."""
     if hasattr(inputs, "__getitem__") or not isinstance(inputs, Iterable):
         return compute_features(feature_map, inputs, intercept)
     batches = (each[0] if isinstance(each, tuple | list) else each for each in inputs)
@@ -50,7 +57,7 @@ def compute_features_of(
 
 
 class Collected(NamedTuple):
-    """Features, targets, and how often each was seen, where that is given."""
+    """Features, targets and, where they were given, counts."""
 
     features: np.ndarray
     targets: Any
@@ -60,7 +67,10 @@ class Collected(NamedTuple):
 def collect_rows(
     feature_map: Callable[[Any], Any], inputs: Any, targets: Any, counts: Any, intercept: bool
 ) -> Collected:
-    """Return features, targets and counts; of batches, one after another, the features alone."""
+    """Return features, targets and counts of arrays, or of batches where `targets` is None.
+
+    Batches are read one after another, and only their features are kept.
+    """
     if targets is not None:
         psi = compute_features(feature_map, inputs, intercept)
         _check_lengths(len(psi), targets, "")
@@ -73,7 +83,8 @@ def collect_rows(
     parts = []
     for number, batch in enumerate(check_batches(inputs), start=1):
         x, y, *c = check_batch(batch)
-        psi, t = compute_features(feature_map, x, intercept), read_targets(y, counted=bool(c))
+        psi = compute_features(feature_map, x, intercept)
+        t = read_array(y, "targets", finite=not c)  # counts of 0 mark missing targets, often NaN
         _check_lengths(len(psi), t, f" in batch {number}")
         parts.append((psi, t, *(read_array(each, "counts") for each in c)))
     if not parts:
@@ -83,13 +94,8 @@ def collect_rows(
     return Collected(*(np.concatenate(part) for part in zip(*parts, strict=True)))
 
 
-def read_targets(targets: Any, *, counted: bool) -> np.ndarray:
-    """Return targets as an array; where counts say that one is missing, NaN may stand."""
-    return read_array(targets, "targets", finite=not counted)
-
-
 def _check_lengths(num_inputs: int, targets: Any, where: str) -> None:
-    """Check that each input has its target."""
+    """Check that there are as many targets as inputs."""
     number = len(targets) if np.ndim(targets) else 1
     if number != num_inputs:
         fail(
@@ -102,23 +108,22 @@ def collect_validation(
     feature_map: Callable[[Any], Any], validation: Any, intercept: bool
 ) -> tuple[Any, ...]:
     """Return features and targets, and counts where given, of (inputs, targets) or of batches."""
+    x, y, c = validation, None, None
     if isinstance(validation, tuple | list) and not is_list_of_batches(validation):
         if len(validation) not in (2, 3):
             fail(
                 "validation must be (inputs, targets), (inputs, targets, counts) or batches of "
                 f"these, got {len(validation)} parts."
             )
-        x, y, *c = validation
-        found = collect_rows(
-            feature_map, x, read_targets(y, counted=bool(c)), c[0] if c else None, intercept
-        )
-    else:
-        found = collect_rows(feature_map, validation, None, None, intercept)
+        x, y, c = (*validation, None)[:3]
+    with name_argument("validation"):
+        t = None if y is None else read_array(y, "targets", finite=c is None)
+        found = collect_rows(feature_map, x, t, c, intercept)
     return found[: 2 + (found.counts is not None)]
 
 
 def is_list_of_batches(given: Any) -> bool:
-    """Return whether a list holds tuples of arrays, rather than being one of these."""
+    """Return whether a list holds batches (tuples of arrays), and is not itself one batch."""
     return bool(given) and all(
         isinstance(each, tuple | list) and all(hasattr(part, "shape") for part in each)
         for each in given
@@ -126,10 +131,10 @@ def is_list_of_batches(given: Any) -> bool:
 
 
 def check_batches(batches: Any) -> Iterable[Any]:
-    """Return what can be iterated over."""
+    """Return the batches, provided that they can be iterated over and are not one array."""
     if not isinstance(batches, Iterable) or hasattr(batches, "shape"):
         fail(
-            f"without targets, inputs must be batches of (inputs, targets) such as a DataLoader "
+            f"inputs without targets must be batches of (inputs, targets) such as a DataLoader "
             f"gives, got {type(batches).__name__}; pass the targets."
         )
     return batches
@@ -139,14 +144,14 @@ def check_batch(batch: Any) -> tuple[Any, ...]:
     """Return the inputs and targets of a batch, and its counts where it has them."""
     if not isinstance(batch, tuple | list) or len(batch) not in (2, 3):
         fail(
-            f"each batch must be (inputs, targets) or (inputs, targets, counts), got "
+            f"batches must each be (inputs, targets) or (inputs, targets, counts), got "
             f"{type(batch).__name__}; wrap the loader in a generator that yields these."
         )
     return tuple(batch)
 
 
 def join_weights(weights: Any, bias: Any, num_features: int, intercept: bool) -> np.ndarray | None:
-    """Return (K, D), the bias last where there is an intercept; None without weights."""
+    """Return trained weights (K, D), the bias as last column if there is an intercept, or None."""
     if bias is not None and (weights is None or not intercept):
         fail("bias is the prior mean of the intercept: it needs weights and intercept=True.")
     if weights is None:
@@ -168,34 +173,34 @@ def join_weights(weights: Any, bias: Any, num_features: int, intercept: bool) ->
 def agree_on_likelihood(
     targets: Any, num_outputs: int | None, likelihood: str | None, counts: Any
 ) -> tuple[np.ndarray, str]:
-    """Return targets, with a column per output if their number is known, and the likelihood."""
-    t, K = read_targets(targets, counted=counts is not None), num_outputs
-    classes, named = K is not None and K > 1 and t.ndim == 1, likelihood is not None
-    if likelihood is None:
-        likelihood = str(Likelihood.SOFTMAX if classes else Likelihood.BERNOULLI)
-    if K is None:
-        return t, likelihood
-    if t.ndim > 1 and t.shape[1:] != (K,):
+    """Return the targets, class numbers as one column per output, and the likelihood.
+
+    Without weights, `num_outputs` is None and class numbers stay as they are.
+    """
+    t, K = read_array(targets, "targets", finite=counts is None), num_outputs
+    if K is not None and t.ndim > 1 and t.shape[1:] != (K,):
         fail(f"targets must have shape (N,) or (N, {K}), one column per output, got {t.shape}.")
-    if not classes:
-        return t, likelihood
-    if not named and K is not None and (t.dtype == bool or (K > 2 and np.isin(t, (0, 1)).all())):
+    if K is None or K < 2 or t.ndim != 1:
+        return t, str(Likelihood.BERNOULLI) if likelihood is None else likelihood
+    if likelihood is None and (t.dtype == bool or (K > 2 and np.isin(t, (0, 1)).all())):
         fail(
             f"targets of shape (N,) that hold only 0 and 1 are ambiguous for {K} outputs: give "
             f"shape (N, {K}) for yes and no, or likelihood='softmax' for class numbers."
         )
-    if likelihood != Likelihood.SOFTMAX:
+    if likelihood not in (None, Likelihood.SOFTMAX):
         fail(
             f"targets of shape (N,) are class numbers, which need likelihood='softmax'; for yes/no "
             f"outputs give shape (N, {K})."
         )
-    assert K is not None
     c = check_counts(counts, len(t), np.dtype("float64"))
-    return encode_classes(np.where(c == 0, 0, t), c, K), likelihood
+    return encode_classes(np.where(c == 0, 0, t), c, K), str(Likelihood.SOFTMAX)
 
 
 class TorchFeatures:
-    """ψ of a PyTorch module: what its last linear layer is given; found with a batch of inputs."""
+    """Feature map ψ of a PyTorch module: the inputs of its last linear layer.
+
+    A forward pass of the first inputs shows which layer that is.
+    """
 
     def __init__(self, module: Any, inputs: Any, batch_size: int = BATCH_SIZE) -> None:
         if not isinstance(module, _import_torch().nn.Module):
@@ -211,7 +216,7 @@ class TorchFeatures:
 
     @property
     def layer(self) -> Any:
-        """The last layer."""
+        """The last linear layer, looked up by its name."""
         return self.module.get_submodule(self.name)
 
     @classmethod
@@ -219,32 +224,37 @@ class TorchFeatures:
         """Return the features of a module whose last layer is known by name."""
         found = cls.__new__(cls)
         found.module, found.name, found.batch_size = module, name, batch_size
-        linear = isinstance(dict(module.named_modules()).get(name), _import_torch().nn.Linear)
-        if not linear:
+        if not isinstance(dict(module.named_modules()).get(name), _import_torch().nn.Linear):
             fail(f"the module has no torch.nn.Linear named {name!r}; pass the network it was.")
         return found
 
     def __call__(self, inputs: Any) -> np.ndarray:
-        """Return ψ, (N, D), batch by batch; the module is left as it was."""
+        """Return ψ, (N, D), computed batch by batch; the module is left unchanged."""
         seen: list[Any] = []
         parts = []
         caller = threading.get_ident()
 
-        def note(_: Any, given: Any, named: Any) -> None:
-            if threading.get_ident() == caller:  # others may be using the module themselves
+        def record(_: Any, given: Any, named: Any) -> None:
+            if threading.get_ident() == caller:  # other threads may be using the module, too
                 seen.extend((*given, *named.values()))
 
-        with _evaluate(self.module):
-            hook = self.layer.register_forward_pre_hook(note, with_kwargs=True)
-            with hook:
-                for batch in self._cut_batches(inputs):
-                    seen.clear()
-                    _call(self.module, batch)
-                    parts.append(_check_batch(seen, len(batch)))
-        return np.concatenate(parts)
+        with (
+            _evaluate(self.module),
+            self.layer.register_forward_pre_hook(record, with_kwargs=True),
+        ):
+            for batch in self._cut_batches(inputs):
+                seen.clear()
+                _call(self.module, batch)
+                parts.append(_read_features(seen, len(batch)))
+        psi = np.concatenate(parts)
+        try:
+            return check_numbers(psi, "features")
+        except UserError:
+            read_array(inputs, "inputs")  # where NaN comes from the inputs, the message names them
+            raise
 
     def compute_fingerprint(self) -> str:
-        """Return a hash of all weights, by which a posterior finds its network again."""
+        """Return a hash of all weights, which tells whether a posterior belongs to this network."""
         digest = hashlib.sha256()
         for name, value in self.module.state_dict().items():
             digest.update(name.encode())
@@ -253,6 +263,7 @@ class TorchFeatures:
         return digest.hexdigest()
 
     def _cut_batches(self, inputs: Any) -> Iterator[Any]:
+        """Yield the inputs in batches, on the device and in the precision of the module."""
         inputs = _read_tensor(inputs)
         if inputs.ndim == 0 or len(inputs) == 0:
             fail(f"inputs must hold at least one row, got shape {tuple(inputs.shape)}.")
@@ -272,9 +283,10 @@ def _import_torch() -> Any:
 
 @contextmanager
 def _evaluate(module: Any) -> Iterator[None]:
-    """Switch to evaluation mode without gradients; every submodule gets its own mode back.
+    """Switch to evaluation mode without gradients, then restore the mode of every submodule.
 
-    One thread at a time: another that came between would find the mode of the first, and leave it.
+    One thread at a time: a second one would take the evaluation mode that the first has set for
+    the module's own, and restore that.
     """
     with _guard:
         lock = _locks.setdefault(module, threading.RLock())
@@ -292,23 +304,26 @@ def _evaluate(module: Any) -> Iterator[None]:
 
 
 def _find_last_linear(module: Any, batch: Any) -> Any:
-    """Return the `Linear` reached last in a pass, if the module returns what it computes."""
-    returned, reached = _trace(module, batch)
+    """Return the `Linear` called last in a pass, provided that the module returns its logits."""
+    returned, called = _trace(module, batch)
     if not hasattr(returned, "numel"):
         fail(
             f"module must return a tensor of logits, got {type(returned).__name__}; "
             "wrap it in a module that returns its logits alone."
         )
-    lasting = [pair for pair in reached if type(pair[0]).__name__ not in HARMLESS]
-    if not lasting or lasting[-1][1] is None:
-        last = type(lasting[-1][0]).__name__ if lasting else type(module).__name__
+    effective = [pair for pair in called if type(pair[0]).__name__ not in HARMLESS]
+    layer, logits = effective[-1] if effective else (module, None)
+    if logits is None:
+        last = type(layer).__name__
         fail(
             f"the last layer must be torch.nn.Linear, got {last}: leave the activation off, so "
             "that the module returns the logits of a linear layer."
         )
-    layer, logits = lasting[-1]
-    if sum(part is layer for part, _ in reached) > 1:
-        fail("the last layer must be used once in a pass; its weights serve several places here.")
+    if sum(part is layer for part, _ in called) > 1:
+        fail("the last layer must be used once in a pass; this module uses its weights repeatedly.")
+    if returned.isnan().any():  # NaN equals nothing, so logits could not be compared
+        read_array(batch, "inputs")  # where NaN comes from the inputs, the message names them
+        fail("module must return finite logits, got nan for finite inputs; check its weights.")
     # By value, since a view (a squeeze, a flatten) of the logits is still the logits.
     if returned.numel() != logits.numel() or not _import_torch().equal(
         returned.ravel(), logits.ravel()
@@ -321,19 +336,22 @@ def _find_last_linear(module: Any, batch: Any) -> Any:
 
 
 def _trace(module: Any, batch: Any) -> tuple[Any, list[tuple[Any, Any]]]:
-    """Return a module's result and its layers in the order of a pass, linear ones with logits."""
-    Linear = _import_torch().nn.Linear
-    reached: list[tuple[Any, Any]] = []
+    """Return a module's output, and its layers in the order of their calls.
 
-    def note(layer: Any, _: Any, result: Any) -> None:
+    Each layer comes with its output if it is linear, else with None.
+    """
+    Linear = _import_torch().nn.Linear
+    called: list[tuple[Any, Any]] = []
+
+    def record(layer: Any, _: Any, result: Any) -> None:
         # a copy, since an activation that works in place would overwrite it
-        reached.append((layer, result.clone() if isinstance(layer, Linear) else None))
+        called.append((layer, result.clone() if isinstance(layer, Linear) else None))
 
     layers = [p for p in module.modules() if isinstance(p, Linear) or not list(p.children())]
     with ExitStack() as hooks:
         for layer in layers:
-            hooks.enter_context(layer.register_forward_hook(note))
-        return _call(module, batch), reached
+            hooks.enter_context(layer.register_forward_hook(record))
+        return _call(module, batch), called
 
 
 def _call(module: Any, batch: Any) -> Any:
@@ -348,17 +366,19 @@ def _call(module: Any, batch: Any) -> Any:
         )
 
 
-def _check_batch(seen: list[Any], length: int) -> np.ndarray:
+def _read_features(seen: list[Any], length: int) -> np.ndarray:
+    """Return the inputs of the last layer as an array, provided that there is one row per input."""
     if len(seen) != 1 or seen[0].ndim != 2 or len(seen[0]) != length:
         shape = tuple(seen[0].shape) if seen else "nothing"
         fail(
-            f"the last layer must be given one row of features per input, ({length}, D), got "
-            f"{shape}; pool or flatten other axes before it."
+            f"inputs must reach the last layer as one row of features per input, ({length}, D), "
+            f"got {shape}; pool or flatten other axes before it."
         )
-    return read_array(seen[0], "features")
+    return read_array(seen[0], "features", finite=False)
 
 
 def _read_tensor(inputs: Any) -> Any:
+    """Return inputs as a tensor; PyTorch warns of arrays that cannot be written to."""
     torch = _import_torch()
     if isinstance(inputs, torch.Tensor):
         return inputs
@@ -373,7 +393,7 @@ def _read_tensor(inputs: Any) -> Any:
 
 
 def read_array(value: Any, name: str, *, finite: bool = True) -> np.ndarray:
-    """Return finite numbers; a tensor from wherever it lives, half precision as float32."""
+    """Return an array or a tensor of any device in NumPy, half precision as float32."""
     if hasattr(value, "detach"):
         value = value.detach().cpu()
         value = value.float() if value.is_floating_point() and value.itemsize < 4 else value

@@ -1,30 +1,32 @@
-"""The table of methods, and the checks of what is asked of them before any work is done.
+"""The table of methods, and the checks of the arguments of `sample_posterior` before it computes.
 
 A new sampler is a file in `samplers/` and a line in `METHODS`. A `Request` holds the arguments of
 `sample_posterior`.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
-from equivocal.errors import UserError, did_you_mean
 from equivocal.machine import measure_memory
 from equivocal.sampling.engine.inputs import (
     check_bool,
     check_choice,
+    check_counts,
     check_int,
     check_numbers,
     check_positive,
     choose_dtype,
     encode_classes,
     fail,
+    name_argument,
 )
 from equivocal.sampling.engine.problem import Likelihood, Problem, collapse
 from equivocal.sampling.engine.products import Precision
-from equivocal.sampling.engine.settings import Observer, Outcome, Report, RunSettings
+from equivocal.sampling.engine.settings import Outcome, RunSettings
 from equivocal.sampling.engine.streaming import StreamedProblem, is_streamed
 from equivocal.sampling.held_out import set_aside_shared
 from equivocal.sampling.prior_choice import Question
@@ -38,12 +40,11 @@ from equivocal.sampling.samplers import (
     mean_field,
     nuts,
 )
-from equivocal.seeds import Seed, choose_seed
+from equivocal.seeds import choose_seed
 
 FEWEST_PARTICLES = 200
 MOST_STEPS = 10**9
-AUTO = "auto"
-CHOICES = ("held-out", "evidence")  # by which the prior's variance is chosen
+CHOICES = ("held-out", "evidence")  # ways to choose the prior's variance
 
 
 @dataclass(frozen=True)
@@ -52,10 +53,10 @@ class Method:
 
     config: type
     run: Callable[[Problem, Any, RunSettings], Outcome]
-    gaussian: bool = False  # its answer is N(mean, covariance), particles are drawn from it
-    everywhere: bool = False  # serves a softmax, rows in files and rounded products, too
-    draws: int | None = None  # default number of particles; None: enough for D
-    observable: bool = False  # its ensemble can be watched along τ
+    gaussian: bool = False  # its posterior is N(mean, covariance), and particles are drawn from it
+    everywhere: bool = False  # also takes a softmax, rows in files and rounded products
+    draws: int | None = None  # default number of particles; None: it depends on D
+    observable: bool = False  # moves an ensemble along τ, which can be observed
 
 
 METHODS = {
@@ -74,75 +75,34 @@ METHODS = {
     "hmc": Method(hmc.HmcConfig, hmc.run, everywhere=True, draws=1_600),
     "nuts": Method(nuts.NutsConfig, nuts.run, draws=4_000),
 }
+EVERYWHERE = ", ".join(name for name, method in METHODS.items() if method.everywhere)
+OBSERVABLE = ", ".join(name for name, method in METHODS.items() if method.observable)
 
 
 def check_per_output(problem: Problem, method: str) -> None:
-    """Check that the method serves counts of single targets and priors of single outputs."""
-    flows = ", ".join(name for name, other in METHODS.items() if other.everywhere)
+    """Check that the method takes counts of single targets and priors of single outputs."""
     if problem.in_memory and problem.counts.ndim == 2 and not METHODS[method].everywhere:
-        fail(f"counts of shape (N, K) are for {flows}; method {method!r} takes one per row.")
+        fail(f"counts of shape (N, K) are for {EVERYWHERE}; method {method!r} takes one per row.")
     if problem.prior_scale.ndim == 2:
         if problem.likelihood is Likelihood.SOFTMAX:
             fail(
                 "prior_variance of shape (K, D) is for likelihood='bernoulli'; a softmax has (D,)."
             )
         if METHODS[method].observable:
-            fail(f"prior_variance of shape (K, D) is for {flows}; method {method!r} takes (D,).")
+            fail(
+                f"prior_variance of shape (K, D) is for {EVERYWHERE}; method {method!r} takes (D,)."
+            )
 
 
 def choose_rounded_dtype(dtype: Any, precision: str) -> str:
-    """Return float32, which is all that goes with rounded products."""
+    """Return float32, the only precision of a run with rounded products."""
     if dtype is not None and choose_dtype(None, dtype) == np.float64:
         fail(f"precision={precision!r} goes with float32; leave out dtype, or use 'full'.")
     return "float32"
 
 
-def check_served(
-    method: str, kind: Likelihood, streamed: bool, several: bool, watched: bool, precision: str
-) -> None:
-    """Check that the method works where the rows are, and as was asked."""
-    flows = ", ".join(name for name, other in METHODS.items() if other.everywhere)
-    if streamed and not METHODS[method].everywhere:
-        fail(
-            f"method {method!r} needs its rows in memory, and they are larger than memory_budget; "
-            f"these read them from the file: {flows}."
-        )
-    if kind is Likelihood.SOFTMAX and not METHODS[method].everywhere:
-        fail(f"method {method!r} is for likelihood='bernoulli'; for a softmax use {flows}.")
-    if several and method == "nuts":
-        fail("method 'nuts' runs on one device; leave out devices, or use 'exact-flow'.")
-    if streamed and several:
-        fail("rows are read from a file by one device; leave out devices, or load the rows first.")
-    if precision != Precision.FULL and not METHODS[method].everywhere:
-        fail(f"precision={precision!r} is for {flows}; method {method!r} has 'full'.")
-    if watched and not METHODS[method].observable:
-        others = ", ".join(name for name, other in METHODS.items() if other.observable)
-        fail(f"method {method!r} cannot be observed along τ; these can: {others}.")
-
-
-def check_refined(refine: bool, method: str, streamed: bool, diagnosed: bool) -> None:
-    """Check that there is a Gaussian to refine, with rows in memory."""
-    if refine and not diagnosed:
-        fail("refine=True needs the diagnostic, which says what to refine; leave out diagnose.")
-    if refine and not METHODS[method].gaussian:
-        fail(f"refine=True is for Gaussian methods; {method!r} draws its particles itself.")
-    if refine and streamed:
-        fail("refine=True needs the rows in memory; method='hmc' reads them from the file.")
-
-
-def configure(kind: type, method: str, options: dict[str, Any], others: list[str]) -> Any:
-    """Return the config of a method; `others` are the arguments that all methods share."""
-    known = [field.name for field in fields(kind)]
-    for name in options:
-        if name not in known:
-            takes = f"; it takes {', '.join(known) or 'none'}."
-            near = did_you_mean(name, [*known, *others])
-            fail(f"method {method!r} has no option {name!r}{near or takes}")
-    return kind(**options)
-
-
 def choose_particle_number(given: int | None, method: Method, problem: Problem) -> int:
-    """Return J: as asked for if it fits into memory, or enough for D."""
+    """Return J: as given, provided that it fits into memory, or by default enough for D."""
     if given is None:
         return method.draws or max(FEWEST_PARTICLES, 2 * problem.num_features)
     J = check_int(given, "num_particles", least=2)
@@ -157,62 +117,36 @@ def choose_particle_number(given: int | None, method: Method, problem: Problem) 
 
 
 def choose_tolerance(given: float | None, problem: Problem, precision: str) -> float:
-    """Return the residual at which a flow has converged."""
+    """Return the residual below which a flow counts as converged."""
     if given is None:
         full = 1e-7 if problem.dtype == np.float64 else 5e-4
-        # A is then I to about half a rounding in each direction: no residual falls below that
+        # S then equals I up to about half a rounding in each direction: no residual is smaller
         return float(max(full, Precision(precision).unit * np.sqrt(problem.num_features)))
     return check_positive(given, "tolerance")
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Request:
-    """The arguments as given, but for `devices` and the options of the method."""
-
-    features: Any
-    targets: Any
-    counts: Any
-    prior_mean: Any
-    prior_variance: Any
-    prior_choice: str
-    prior_per_output: bool
-    validation: Any
-    trained: Any
-    evidence: Any
-    likelihood: str
-    method: str
-    num_particles: int | None
-    num_steps: int | None
-    tolerance: float | None
-    seed: Seed
-    dtype: Any
-    memory_budget: int | None
-    precision: str
-    observe: Observer | None
-    diagnose: bool
-    refine: bool
-    compiled: bool
-    report: Report | None
+class Request(SimpleNamespace):
+    """The arguments of `sample_posterior` by name, except `devices` and options of the method."""
 
     @property
     def automatic(self) -> bool:
         """Whether the prior's variance is to be chosen."""
-        return isinstance(self.prior_variance, str) and self.prior_variance == AUTO
+        return isinstance(self.prior_variance, str) and self.prior_variance == "auto"
 
     def check(self, several: bool) -> tuple[Problem, RunSettings, Question | None]:
-        """Return the problem, the settings, and what is asked about the prior, if anything.
+        """Return the problem, the settings and, if a prior is to be chosen or judged, a question.
 
-        `several` says whether rows are cut over devices.
+        `several` says whether rows are split over devices.
         """
-        checked, streamed = self._check_how(several)
+        checked, streamed = self._check_settings(several)
         checked._check_choice(streamed or several)
         problem = checked._build(streamed)
         check_per_output(problem, self.method)
-        settings = checked._settle(problem)
+        settings = checked._choose_settings(problem)
         return problem, settings, None if streamed or several else checked._ask(problem)
 
-    def _check_how(self, several: bool) -> "tuple[Request, bool]":
-        """Return plain values for what was given, and whether rows are read from a file."""
+    def _check_settings(self, several: bool) -> "tuple[Request, bool]":
+        """Return the request with settings as plain values, and whether rows stay in a file."""
         check_choice(self.likelihood, "likelihood", list(Likelihood))
         check_choice(self.precision, "precision", list(Precision))
         evidence, budget = check_positive(self.evidence, "evidence"), self.memory_budget
@@ -224,14 +158,50 @@ class Request:
         if self.precision != Precision.FULL:
             dtype = choose_rounded_dtype(dtype, self.precision)
         streamed = is_streamed(self.features, dtype, budget)
-        kind, watched = Likelihood(self.likelihood), self.observe is not None
-        check_served(self.method, kind, streamed, several, watched, self.precision)
-        check_refined(self.refine, self.method, streamed, check_bool(self.diagnose, "diagnose"))
-        plain: dict[str, Any] = {"memory_budget": budget, "num_steps": num_steps, "dtype": dtype}
-        return replace(self, evidence=evidence, **plain), streamed
+        self._check_served(streamed, several)
+        if self.refine:
+            self._check_refined(streamed)
+        plain = {"memory_budget": budget, "num_steps": num_steps, "dtype": dtype}
+        return Request(**vars(self) | plain | {"evidence": evidence}), streamed
+
+    def _check_served(self, streamed: bool, several: bool) -> None:
+        """Check that the method works where the rows are, and with the settings given."""
+        method, everywhere = self.method, METHODS[self.method].everywhere
+        check_bool(self.diagnose, "diagnose")
+        if streamed and not everywhere:
+            fail(
+                f"method {method!r} needs its rows in memory, and they are larger than "
+                f"memory_budget; these read them from the file: {EVERYWHERE}."
+            )
+        if self.likelihood == Likelihood.SOFTMAX and not everywhere:
+            fail(
+                f"method {method!r} is for likelihood='bernoulli'; for a softmax use {EVERYWHERE}."
+            )
+        if several and method == "nuts":
+            fail("method 'nuts' runs on one device; leave out devices, or use 'exact-flow'.")
+        if streamed and several:
+            fail(
+                "rows are read from a file by one device; leave out devices, or load the rows "
+                "first."
+            )
+        if self.precision != Precision.FULL and not everywhere:
+            fail(f"precision={self.precision!r} is for {EVERYWHERE}; method {method!r} has 'full'.")
+        if self.observe is not None and not METHODS[method].observable:
+            fail(f"method {method!r} cannot be observed along τ; these can: {OBSERVABLE}.")
+
+    def _check_refined(self, streamed: bool) -> None:
+        """Check that there is a Gaussian to refine, with rows in memory."""
+        if not self.diagnose:
+            fail("refine=True needs the diagnostic, which says what to refine; leave out diagnose.")
+        if not METHODS[self.method].gaussian:
+            fail(
+                f"refine=True is for Gaussian methods; {self.method!r} draws its particles itself."
+            )
+        if streamed:
+            fail("refine=True needs the rows in memory; method='hmc' reads them from the file.")
 
     def _check_choice(self, elsewhere: bool) -> None:
-        """Check what is to be chosen of the prior; `elsewhere` are rows in files, or cut up."""
+        """Check how the prior is chosen; `elsewhere`: rows are in a file, or on several devices."""
         check_choice(self.prior_choice, "prior_choice", list(CHOICES))
         check_bool(self.prior_per_output, "prior_per_output")
         asked = self.prior_choice != CHOICES[0] or self.prior_per_output
@@ -248,7 +218,7 @@ class Request:
             )
 
     def _build(self, streamed: bool) -> Problem:
-        """Return rows and prior as a problem, equal rows merged, counts times the evidence."""
+        """Return rows and prior as a problem, with equal rows merged and counts times b."""
         m0, v = self.prior_mean, 1.0 if self.automatic else self.prior_variance
         if m0 is None and self.trained is not None and not self.automatic:
             m0 = check_numbers(self.trained, "trained")
@@ -265,7 +235,7 @@ class Request:
             problem = replace(problem, targets=problem.targets * b, counts=problem.counts * b)
         return problem if streamed else collapse(problem)
 
-    def _settle(self, problem: Problem) -> RunSettings:
+    def _choose_settings(self, problem: Problem) -> RunSettings:
         """Return the settings of the run, with defaults filled in."""
         return RunSettings(
             num_particles=choose_particle_number(self.num_particles, METHODS[self.method], problem),
@@ -282,14 +252,15 @@ class Request:
         )
 
     def _ask(self, problem: Problem) -> Question | None:
-        """Return what is to be chosen of the prior, or compared with a network."""
+        """Return which prior to choose, or to compare with a network; None if neither is wanted."""
         trained = _check_trained(self.trained, problem)
         validation = _check_validation(self.validation, problem)
         if not self.automatic and trained is None and validation is None:
             return None
         warning, repeated = "", problem.num_rows < len(self.features)
         repeated |= self.counts is not None and bool((problem.counts > 1).any())
-        if validation is not None and not repeated:  # rows that repeat may be held out, too
+        # where rows repeat within the fit, held-out rows may equal rows of the fit by chance
+        if validation is not None and not repeated:
             validation, warning = set_aside_shared(validation, problem)
         given = self.prior_mean is not None or (not self.automatic and trained is not None)
         return Question(
@@ -304,6 +275,7 @@ class Request:
 
 
 def _check_trained(trained: Any, problem: Problem) -> np.ndarray | None:
+    """Return the network's weights, (K, D), if they are given."""
     if trained is None:
         return None
     W, wanted = check_numbers(trained, "trained"), (problem.num_outputs, problem.num_features)
@@ -322,17 +294,14 @@ def _check_validation(validation: Any, problem: Problem) -> Problem | None:
         fail(f"validation must be (features, targets) or (features, targets, counts), got {kind}.")
     psi, t, *c = validation
     K, D = problem.num_outputs, problem.num_features
-    softmax = problem.likelihood is Likelihood.SOFTMAX
-    t = check_numbers(t, "validation targets") if not c else t
-    if softmax and np.ndim(t) == 1:
-        weights = np.asarray(c[0]) if c else np.ones(len(t))
-        known = np.where(weights == 0, 0, t)  # a label that does not count may be missing
-        t = encode_classes(known, weights, K, "validation targets")
     counts = c[0] if c else None
-    try:
+    with name_argument("validation"):
+        t = check_numbers(t, "targets", finite=counts is None)
+        if problem.likelihood is Likelihood.SOFTMAX and t.ndim == 1:
+            weights = check_counts(counts, len(t), np.dtype("float64"))
+            known = np.where(weights == 0, 0, t)  # a label that does not count may be missing
+            t = encode_classes(known, weights, K)
         beside = Problem.build(psi, t, counts, 0.0, 1.0, problem.likelihood, problem.dtype)
-    except UserError as error:  # it begins with the name of the argument
-        raise UserError(f"validation {error}") from None
     if (beside.num_outputs, beside.num_features) != (K, D):
         fail(
             f"validation must have {D} features and {K} outputs, as the rows have, got "

@@ -1,4 +1,4 @@
-"""A posterior over last-layer weights: predictions, their uncertainty, and how it was found.
+"""A posterior over last-layer weights, with its predictions, their uncertainty and diagnostics.
 
 For a new row ψ the logits are ψ·θ_k. With y = σ(ψ·θ_k) (or a softmax over k):
 
@@ -9,8 +9,8 @@ For a new row ψ the logits are ψ·θ_k. With y = σ(ψ·θ_k) (or a softmax ov
                  expected     E[H(y)]            what more rows would not remove (aleatoric)
                  information  H(E[y]) − E[H(y)]  mutual information with the weights (epistemic)
 
-This is docs/maths.md (28); `predictions` computes it, `posterior_files` saves it. Particles of a
-Gaussian are drawn when they are asked for.
+This is docs/maths.md (28), computed in `predictions`; `posterior_files` saves posteriors. Particles
+of a Gaussian are drawn when they are first used.
 """
 
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ from equivocal.sampling.info import Info
 from equivocal.sampling.posterior_files import Contents, load_posterior, save_posterior
 from equivocal.sampling.predictions import Gaussian, Particles
 
-CHUNK = 1 << 24  # numbers in flight while predicting
+CHUNK = 1 << 24  # numbers held in memory at a time while predicting
 
 
 class Entropies(NamedTuple):
@@ -41,14 +41,14 @@ class Entropies(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Posterior:
-    """Weights θ_k of K outputs: draws, moments, predictions; `info` says how far to trust them."""
+    """Weights θ_k of K outputs: draws, moments, predictions; `info` says whether to trust them."""
 
-    draws: "np.ndarray | Draws"  # (K, J, D), or how to make them
+    draws: "np.ndarray | Draws"  # (K, J, D), or the recipe to draw them
     mean: np.ndarray  # (K, D)
     covariance: np.ndarray  # (K, D, D)
     info: Info
     likelihood: Likelihood = Likelihood.BERNOULLI
-    gaussian: bool = True  # mean and covariance say everything; else the particles do
+    gaussian: bool = True  # predict by mean and covariance; otherwise by the particles
     chains: int = 1
 
     def __repr__(self) -> str:
@@ -58,7 +58,7 @@ class Posterior:
 
     @cached_property
     def particles(self) -> np.ndarray:
-        """The draws, (K, J, D); those of a Gaussian are made the first time that they are used."""
+        """The draws, (K, J, D); a Gaussian's are drawn at the first use."""
         return self.draws if isinstance(self.draws, np.ndarray) else self.draws.make()
 
     @property
@@ -158,6 +158,7 @@ class Posterior:
         return mean, sd
 
     def _check_features(self, features: Any) -> np.ndarray:
+        """Return the features as an array, with as many columns as there are weights."""
         psi = check_features(features, self.mean.dtype)
         if psi.shape[1] != self.mean.shape[1]:
             fail(
@@ -167,27 +168,30 @@ class Posterior:
         return psi
 
     def _apply_by_rows(self, features: Any, name: str, *options: Any) -> np.ndarray:
-        """Apply a function of `predictions`; outputs are the second axis of what it gives."""
+        """Apply a method of `Gaussian` or `Particles`; its result has outputs as second axis.
+
+        Refined outputs are predicted by their particles, the others by their Gaussian.
+        """
         psi = self._check_features(features)
         refined = self.info.refined
         softmax = self.likelihood is Likelihood.SOFTMAX
-        if softmax or not self.gaussian:
+        if softmax or not self.gaussian or refined.all():
             return self._apply(psi, Particles(self.particles, softmax), name, *options)
+        rest = ~refined if refined.any() else slice(None)  # a view, where all are Gaussian
+        gaussian = Gaussian(self.mean[rest], self.covariance[rest])
+        by_moments = self._apply(psi, gaussian, name, *options)
         if not refined.any():
-            return self._apply(psi, Gaussian(self.mean, self.covariance), name, *options)
+            return by_moments
+        found = np.empty((len(psi), len(refined), *by_moments.shape[2:]), by_moments.dtype)
+        found[:, ~refined] = by_moments
         drawn = Particles(self.particles[refined], softmax)
-        by_draws = self._apply(psi, drawn, name, *options)
-        found = np.empty((len(psi), len(refined), *by_draws.shape[2:]), by_draws.dtype)
-        found[:, refined] = by_draws
-        if not refined.all():
-            rest = Gaussian(self.mean[~refined], self.covariance[~refined])
-            found[:, ~refined] = self._apply(psi, rest, name, *options)
+        found[:, refined] = self._apply(psi, drawn, name, *options)
         return found
 
     def _apply(
         self, psi: np.ndarray, weights: Gaussian | Particles, name: str, *options: Any
     ) -> np.ndarray:
-        """Apply a function to some rows at a time."""
+        """Apply a method of the weights to some rows at a time, and join the results."""
         rows = choose_rows(weights)
         function = getattr(weights, name)
         with jax.enable_x64(self.mean.dtype == np.float64), jax.default_matmul_precision("highest"):
@@ -222,7 +226,7 @@ class Posterior:
         )
 
     def save(self, path: str | Path) -> None:
-        """Write everything to one safetensors file; an interrupted save leaves nothing behind.
+        """Write the posterior to one safetensors file; an interrupted save leaves no file behind.
 
         Parameters
         ----------
@@ -259,21 +263,21 @@ class Posterior:
 
 
 def list_contents(posterior: Posterior) -> Contents:
-    """List what a file holds of a posterior, its particles drawn."""
+    """Return the fields of a posterior that a file holds; particles are drawn for it."""
     others = {name: getattr(posterior, name) for name in Contents._fields[1:]}
     return Contents(draws=posterior.particles, **others)
 
 
 def choose_rows(weights: Gaussian | Particles) -> int:
-    """Return how many rows are predicted together: of a Gaussian one output after another."""
-    K, width = weights[0].shape[:2]  # width: D, or J
+    """Return how many rows are predicted at a time; a Gaussian's outputs are done one by one."""
+    K, width = weights[0].shape[:2]  # width: D of a Gaussian, J of particles
     each = 8 * (K + width) if isinstance(weights, Gaussian) else K * width
     return 1 << max(0, (CHUNK // each).bit_length() - 1)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Draws:
-    """Draws of Gaussian weights θ = m₀ + √v w, w ~ N(m, GGᵀ), made when they are first used."""
+    """Recipe for draws of Gaussian weights θ = m₀ + √v w, w ~ N(m, GGᵀ)."""
 
     mean: np.ndarray  # (K, D), m
     factor: np.ndarray  # (K, D, r), G
@@ -284,12 +288,12 @@ class Draws:
 
     @property
     def shape(self) -> tuple[int, int, int]:
-        """(K, J, D), as of the array."""
+        """The shape (K, J, D) of the draws."""
         K, D = self.mean.shape
         return K, self.num_particles, D
 
     def make(self) -> np.ndarray:
-        """Draw; the same seed gives the same bits."""
+        """Return the draws; the same seed gives the same bits."""
         with jax.default_matmul_precision("highest"):
             w = draw(self.mean, self.factor, self.num_particles, self.seed)
         w *= self.prior_scale if self.prior_scale.ndim == 1 else self.prior_scale[:, None]

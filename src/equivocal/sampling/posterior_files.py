@@ -1,9 +1,9 @@
-"""One safetensors file for a posterior: its arrays, and everything else as JSON in the header.
+"""Save a posterior to one safetensors file: its arrays, and everything else as JSON in the header.
 
-A posterior over a network's last layer adds what tells whether a network is the one it belongs to:
-the layer's name, its intercept, and a fingerprint of all weights.
+For a posterior over a network's last layer, the header also identifies the network: by the layer's
+name, whether it has an intercept, and a fingerprint of all weights.
 
-Files may come from anyone: shapes are checked before an array is read, values after.
+Files are untrusted: shapes are checked before an array is read, values afterwards.
 """
 
 import json
@@ -27,7 +27,7 @@ GIVE = "give a file that Posterior.save or LastLayer.save wrote"
 
 
 class Contents(NamedTuple):
-    """What a file holds: the fields of a `Posterior`."""
+    """The fields of a `Posterior`, as a file holds them."""
 
     draws: np.ndarray
     mean: np.ndarray
@@ -39,7 +39,7 @@ class Contents(NamedTuple):
 
 
 def save_posterior(contents: Contents, path: Path, more: dict[str, str]) -> None:
-    """Write everything to one file, with `more` in its header; nothing is left half-written."""
+    """Write a posterior to one file, with `more` in its header; no half-written file is left."""
     from safetensors.numpy import save_file
 
     header = {
@@ -56,7 +56,7 @@ def save_posterior(contents: Contents, path: Path, more: dict[str, str]) -> None
 
 
 def load_posterior(path: Path) -> tuple[Contents, dict[str, str]]:
-    """Return what was saved, and the header."""
+    """Return the saved posterior, and the header of its file."""
     try:
         header, arrays = read_tensors(path, _check_shapes, ARRAYS)
         return _build(header, arrays), header
@@ -70,7 +70,7 @@ def load_posterior(path: Path) -> tuple[Contents, dict[str, str]]:
 
 
 def describe_layer(feature_map: Callable[[Any], Any], intercept: bool) -> dict[str, str]:
-    """Return the part of the header that names the layer and its network."""
+    """Return the entry of the header that identifies the layer and its network."""
     about: dict[str, Any] = {"intercept": bool(intercept)}
     if isinstance(feature_map, TorchFeatures):
         about |= {"layer": feature_map.name, "network": feature_map.compute_fingerprint()}
@@ -88,7 +88,7 @@ def restore_layer(
     try:
         about = parse_json(header.get("last_layer", "{}"))
     except ValueError as error:
-        fail(f"{path} cannot be read: what it says of its layer is not JSON ({error}).")
+        fail(f"{path} cannot be read: its description of the layer is not JSON ({error}).")
     if "intercept" not in about:
         fail(f"{path} holds a posterior without a feature map; use Posterior.load.")
     intercept = bool(about["intercept"])
@@ -113,7 +113,7 @@ def restore_layer(
 
 
 def _build(header: dict[str, str], arrays: dict[str, np.ndarray]) -> Contents:
-    """Check the parts of a posterior; any error means that the file is not one of ours."""
+    """Return a posterior from its parts; an error means that it is not one of `save_posterior`."""
     K, J, _ = arrays["particles"].shape
     dtype = arrays["mean"].dtype
     if any(array.dtype != dtype or not np.isfinite(array).all() for array in arrays.values()):
@@ -139,7 +139,7 @@ def _build(header: dict[str, str], arrays: dict[str, np.ndarray]) -> Contents:
 
 
 def _check_shapes(header: dict[str, str], shapes: Shapes) -> None:
-    """Check, before an array is read, that all three are there and of one posterior."""
+    """Check, before any array is read, that all three are there and that their shapes agree."""
     K, J, D = shapes["particles"]
     fitting = {"particles": (K, J, D), "mean": (K, D), "covariance": (K, D, D)}
     if header["format"] != FORMAT or shapes != fitting:

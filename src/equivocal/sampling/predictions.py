@@ -10,11 +10,11 @@ With y = σ(ψ·θ_k), or a softmax over k, for a row ψ:
 A Gaussian posterior gives these in closed form, however few particles there are: with a ~ N(μ, v),
 E[H(y)] = E log(1+e^a) − μ E σ(a) − v E σ'(a) by Stein's identity. Others average over particles.
 
-Rows of any size are served. Where v > 10⁸ that identity loses its digits, and E[H(y)] is
-∫H(σ(a)) da = π²/3 times the density of a at 0, for which E σ'(a) stands: both to 1/v. Beyond a
-logit of 10¹⁵ the logistic function is a step, and only μ/√v matters.
+Features may be of any size. Where v > 10⁸ that identity loses its digits; E[H(y)] is then
+∫H(σ(a)) da = π²/3 times the density of a at 0, approximated by E σ'(a), with errors of order 1/v.
+Beyond a logit of 10¹⁵ the logistic function is a step, and only μ/√v matters.
 
-Compiled programs see a few sizes only: numbers of rows are filled up to powers of two.
+The number of rows is filled up to a power of two, so that few programs are compiled.
 """
 
 from collections.abc import Callable
@@ -30,8 +30,8 @@ from equivocal.sampling.engine.expectations import Moments, compute_moments, com
 from equivocal.sampling.engine.plan import round_to_power_of_two
 from equivocal.sampling.engine.programs import Array, Float
 
-FEWEST = 64  # rows that a compiled program is given
-SMALL = 1 << 17  # numbers that are averaged without one
+FEWEST = 64  # rows of a compiled program
+SMALL = 1 << 17  # up to so many numbers are averaged in NumPy
 WIDE = 1e8  # variance of a logit above which E[H(y)] is taken from the density at 0
 STEEP = 1e15  # logits beyond which the logistic function is a step
 
@@ -78,9 +78,9 @@ class Gaussian(NamedTuple):
     def compute_logits(self, psi: np.ndarray, most: float = STEEP) -> tuple[np.ndarray, np.ndarray]:
         """Return ψ·m_k and √(ψᵀP_kψ), each (n, K), in double precision, since ψᵀPψ cancels.
 
-        A row is taken out of powers of two first, so that no square overflows. Where the logit
-        would be larger than `most`, both are scaled down to it alike: the logistic function is a
-        step there.
+        Each row is divided by a power of two first, so that no square overflows. Where the logit
+        would be larger than `most`, mean and sd are both scaled down to it: the logistic function
+        is a step there.
         """
         _, exponent = np.frexp(np.abs(psi).max(axis=1).astype(np.float64))
         scale = np.ldexp(1.0, exponent[:, None] - 1)
@@ -96,7 +96,7 @@ class Gaussian(NamedTuple):
 
 
 class Particles(NamedTuple):
-    """Draws of the weights of K outputs, each with its own answer."""
+    """Draws of the weights of K outputs."""
 
     values: np.ndarray  # (K, J, D)
     softmax: bool
@@ -115,14 +115,14 @@ class Particles(NamedTuple):
         return self._apply(psi, lambda y: jnp.quantile(y, ends, axis=1).transpose(2, 1, 0))
 
     def compute_entropies(self, psi: np.ndarray) -> np.ndarray:
-        """Return the same, maths (28), averaged over particles; (n, 1, 3) for a softmax."""
+        """Return total, expected and their difference, maths (28); (n, 1, 3) for a softmax."""
         both = self._apply(psi, _average_class_entropies if self.softmax else _average_entropies)
         return _stack(both[..., 0], both[..., 1], psi.dtype)
 
     def _apply(self, psi: np.ndarray, summarise: Callable[[Array], Array]) -> np.ndarray:
-        """Summarise what each particle says, (K, J, n), with rows filled up to a few sizes."""
+        """Summarise the probabilities of all particles, (K, J, n), rows filled up to few sizes."""
         n, D = psi.shape
-        # so that no sum overflows; logits of this size are certain whatever they are
+        # so that no sum overflows; logits of this size mean certainty in any case
         heaviest = max(float(np.abs(self.values).max()), 1.0)
         most = float(np.finfo(psi.dtype).max) / 16 / D / heaviest
         largest = np.abs(psi).max(axis=1, keepdims=True)
@@ -130,16 +130,17 @@ class Particles(NamedTuple):
             psi = psi * (most / np.maximum(largest, most))
         filled = np.zeros((max(FEWEST, round_to_power_of_two(n)), D), psi.dtype)
         filled[:n] = psi
-        return np.asarray(summarise(_answer_each(filled, self.values, self.softmax)))[:n]
+        return np.asarray(summarise(_predict_each(filled, self.values, self.softmax)))[:n]
 
 
 def _stack(total: np.ndarray, expected: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    """Return total, expected and their difference along a last axis."""
     expected = np.clip(expected, 0, total)
     return np.stack([total, expected, total - expected], axis=-1).astype(dtype)
 
 
 def average_logistic(mu: np.ndarray, v: np.ndarray) -> Moments:
-    """Return expectations over a ~ N(μ, v) as NumPy arrays; nearby sizes share a program."""
+    """Return expectations over a ~ N(μ, v) as NumPy arrays; similar sizes share a program."""
     if mu.size <= SMALL:
         return compute_small_moments(mu, v)
     size = round_to_power_of_two(mu.size)
@@ -148,9 +149,10 @@ def average_logistic(mu: np.ndarray, v: np.ndarray) -> Moments:
 
 
 @partial(jax.jit, static_argnames="softmax")
-def _answer_each(
+def _predict_each(
     psi: Float[Array, "n D"], particles: Float[Array, "K J D"], softmax: bool
 ) -> Float[Array, "K J n"]:
+    """Return the probabilities that each particle gives to each row."""
     logits = jnp.matmul(particles, psi.T)
     return jax.nn.softmax(logits, axis=0) if softmax else jax.nn.sigmoid(logits)
 

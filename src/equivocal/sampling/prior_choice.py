@@ -1,12 +1,12 @@
 """Choose the prior's variance by rows held out of the fit, or by the evidence.
 
-Held-out rows are those given as `validation`, or parts of the rows themselves, left out in turn;
-`prior_search` says how priors are compared on them, one for all outputs or one for each, and how
-by the evidence; `prior_contest` how a fit is mixed with the network it comes from. A `Question` is
-what was asked for, a `Choice` the answer.
+Held-out rows are those given as `validation`, or parts of the rows themselves, left out in turn.
+`prior_search` explains how priors are compared, by these rows or by the evidence, for all outputs
+or for each; `prior_contest` how a fit is mixed with the network that the features come from. A
+`Question` holds what the caller gave, a `Choice` the result.
 
-Rows that a network was trained on cannot choose (`held_out`). Where no others are given, the
-posterior is held to the network, and the caller is warned.
+Rows that a network was trained on cannot choose a prior (`held_out`). Where no others are given,
+the posterior is held to the network, and the caller is warned.
 """
 
 from dataclasses import dataclass, replace
@@ -45,7 +45,7 @@ WORSE, CERTAIN = 0.01, 3.0
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Question:
-    """The parts of the prior that are given, and how the rest is chosen."""
+    """The parts of the prior that the caller gave, and how to choose the rest."""
 
     mean: np.ndarray | None  # (K, D) or (1, D)
     variance: np.ndarray | None  # (D,) or (K, D); None: to be chosen
@@ -61,9 +61,9 @@ class Choice:
     """A prior, and how its posterior compares on rows that were held out."""
 
     prior: Prior
-    share: float = 0.0  # of the network, in `prior_contest` (1)
-    network_weights: np.ndarray | None = None  # its weights, (K, D)
-    note: str = ""  # for the verdict
+    share: float = 0.0  # s, the share of the network in `prior_contest` (1)
+    network_weights: np.ndarray | None = None  # W, (K, D)
+    note: str = ""  # part of the verdict, `info.message`
     warning: str = ""
     loss: float = float("nan")  # NLL of held-out rows
     network_loss: float = float("nan")
@@ -71,7 +71,7 @@ class Choice:
     start: Fit | None = None  # a fit nearby
 
     def mix(self, problem: Problem, outputs: np.ndarray) -> Problem:
-        """Return the problem of some outputs with coordinates that lead to mixed weights.
+        """Return the problem of some outputs in coordinates that give mixed weights.
 
         With θ = m₀ + √v w, (1 − s) θ + s W has the mean (1 − s) m₀ + s W and the scale (1 − s) √v.
         """
@@ -98,9 +98,9 @@ class Choice:
 
 
 def choose_prior(problem: Problem, settings: RunSettings, asked: Question) -> Choice:
-    """Choose what is not given; what is given is kept, and compared with the network."""
+    """Choose the parts of the prior that are not given; compare a given prior with the network."""
     if problem.num_rows < FEWEST_ROWS and asked.validation is None:
-        return _choose_nothing(problem, asked)
+        return _choose_without_rows(problem, asked)
     known = _recognise(problem, asked)
     if asked.variance is not None:
         contest = _set_up(problem, settings, asked, known)
@@ -120,8 +120,8 @@ def choose_prior(problem: Problem, settings: RunSettings, asked: Question) -> Ch
     return replace(choice, warning=" ".join(filter(None, (asked.warning, warning))))
 
 
-def _choose_nothing(problem: Problem, asked: Question) -> Choice:
-    """Keep what is given; else hold to the network, or take the variance one."""
+def _choose_without_rows(problem: Problem, asked: Question) -> Choice:
+    """Return the given prior; else hold the posterior to the network, or take the variance one."""
     few, own = f"{problem.num_rows:,} row(s)", ""
     if asked.trained is not None:
         loss = measure_surprise(problem, asked.trained).loss
@@ -150,7 +150,7 @@ def _make_zero(problem: Problem) -> np.ndarray:
 
 
 def _recognise(problem: Problem, asked: Question) -> Surprise | None:
-    """Return how well the network answers the rows that would choose, if it knows them."""
+    """Return the network's loss on the rows that would choose, if it was trained on them."""
     if asked.trained is None:
         return None
     rows = problem if asked.validation is None else asked.validation
@@ -178,7 +178,7 @@ def _set_up(
 
 
 def _choose_by_rows(contest: Contest, asked: Question) -> Choice:
-    """Choose the variance, and how far to go from the network, by held-out rows."""
+    """Choose the variance, and the share of the network, by held-out rows."""
     W, guarded = asked.trained, asked.trained is not None and asked.mean is None
     mean = _make_zero(contest.problem) if asked.mean is None else asked.mean
     free = contest if guarded else replace(contest, weights=None)
@@ -205,7 +205,7 @@ def _choose_by_rows(contest: Contest, asked: Question) -> Choice:
 def _choose_by_evidence(
     problem: Problem, settings: RunSettings, asked: Question, known: Surprise | None
 ) -> Choice:
-    """Choose the variance by the evidence bound, and compare the posterior as if it were given."""
+    """Choose the variance by the evidence bound, then compare it with the network."""
     contest = _set_up(problem, settings, asked, known)
     mean = _make_zero(problem) if asked.mean is None else asked.mean
     prior, bound = search_evidence(contest, mean, asked.per_output)
@@ -220,14 +220,14 @@ def _choose_by_evidence(
 
 
 def _hold(problem: Problem, asked: Question, note: str, **about: Any) -> Choice:
-    """Return a prior that is held to the network."""
+    """Return a prior so narrow about the network's weights that the posterior stays there."""
     assert asked.trained is not None, "there is a network"
     narrow = np.full((1, problem.num_features), HELD / measure_rows(problem))
     return Choice(prior=Prior(asked.trained, narrow, narrow[:, 0]), note=note, **about)
 
 
 def _judge(contest: Contest, prior: Prior, advice: str) -> Choice:
-    """Compare a prior with the network, and warn with an advice if it is worse."""
+    """Compare a prior with the network; if it is worse, add a warning that ends in the advice."""
     found = next(contest.follow([prior]))
     choice = _conclude(contest, found, "")
     if contest.network_losses is None:
@@ -243,7 +243,7 @@ def _judge(contest: Contest, prior: Prior, advice: str) -> Choice:
 
 
 def _conclude(contest: Contest, found: Candidate, note: str) -> Choice:
-    """Put a result into words, after a note that says what was chosen."""
+    """Return a candidate as a choice; its losses are added to the note, which says what it is."""
     loss, network = found.loss / contest.answers, float("nan")
     note += f"{contest.measure} {loss:.3g}"
     if contest.network_losses is not None:
@@ -261,7 +261,7 @@ def _conclude(contest: Contest, found: Candidate, note: str) -> Choice:
 
 
 def _describe(prior: Prior, network: bool) -> str:
-    """Return a prior in words."""
+    """Return a prior in words, for the verdict."""
     least, most = (f"{end:.3g}" for end in (prior.size.min(), prior.size.max()))
     size = least if least == most else f"{least} to {most}"
     named = "the trained weights" if network else "its given mean"

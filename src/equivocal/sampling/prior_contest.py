@@ -1,9 +1,9 @@
 """Priors N(m₀, v I), fitted to rows and scored on others that were held out.
 
 Columns of ψ that are constant are intercepts. Under a prior about zero they get the wide variance
-`INTERCEPT`, since how frequent an answer is says nothing of how large the other weights are.
+`INTERCEPT`, since the frequency of an answer does not tell how large the other weights are.
 
-Where there is a network with weights W, a fit θ can also be scored on its way to the network,
+Where there is a network with weights W, mixtures of a fit θ with the network are scored, too,
 
     (1 − s) θ + s W,        0 ≤ s < 1,                                                         (1)
 
@@ -31,7 +31,8 @@ from equivocal.sampling.held_out import (
 )
 from equivocal.sampling.samplers.mean_field import Fit, choose_rule, run_gaussian
 
-INTERCEPT = 25.0  # prior variance of its logit: base rates from 0.01 % to 99.99 % within two sd
+# Prior variance of an intercept's logit: base rates from 0.01 % to 99.99 % lie within two sd.
+INTERCEPT = 25.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,11 +40,11 @@ class Prior:
     """Independent Gaussian weights; one row where all outputs share it."""
 
     mean: np.ndarray  # (1, D) or (K, D)
-    variance: np.ndarray  # likewise
-    size: np.ndarray  # (1,) or (K,): v, whatever the intercepts have
+    variance: np.ndarray  # (1, D) or (K, D)
+    size: np.ndarray  # (1,) or (K,): v, the variance of weights that are no intercepts
 
     def select(self, outputs: np.ndarray) -> "Prior":
-        """Return the prior of some of the outputs."""
+        """Return the prior of some outputs."""
         parts = (self.mean, self.variance, self.size)
         return Prior(*(part if len(part) == 1 else part[outputs] for part in parts))
 
@@ -60,32 +61,32 @@ class Prior:
 
 @dataclass(frozen=True, eq=False)
 class Candidate:
-    """A prior with its fits, one for each fold, and what held-out rows lose by it."""
+    """A prior with its fits, one for each fold, and their losses on held-out rows."""
 
     prior: Prior
     fits: list[Fit]
-    losses: np.ndarray  # of rows, (N,)
-    by_output: np.ndarray  # (K,)
+    losses: np.ndarray  # (N,), of each row, summed over outputs
+    by_output: np.ndarray  # (K,), of each output, summed over rows
     share: float = 0.0  # s of (1)
     noise: float = 0.0  # variance of the difference from the network's loss, by `measure_noise`
 
     @property
     def loss(self) -> float:
-        """The loss of all held-out rows."""
+        """The loss summed over all held-out rows."""
         return float(self.losses.sum())
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Contest:
-    """What candidates are fitted to and scored by."""
+    """The data that candidates are fitted to, and the rows that they are scored by."""
 
-    problem: Problem  # all rows
-    outputs: np.ndarray  # which of its outputs the folds have
+    problem: Problem  # all rows and outputs
+    outputs: np.ndarray  # the outputs of the problem that the folds have
     folds: list[Fold]
     settings: RunSettings
     weights: np.ndarray | None = None  # W of these outputs
-    given: bool = True  # whether the rows to score by were given, or are left out in turn
-    known: bool = False  # whether the network was trained on them
+    given: bool = True  # the held-out rows were given; otherwise rows are left out in turn
+    known: bool = False  # the network was trained on the held-out rows
 
     @cached_property
     def unit(self) -> float:
@@ -94,13 +95,13 @@ class Contest:
 
     @property
     def answers(self) -> float:
-        """How many answers the losses are sums of."""
+        """The number of answers that the losses are sums over."""
         answers = sum(count_answers(fold.held_out) for fold in self.folds)
         return max(answers, float(np.finfo(float).tiny))
 
     @property
     def rows(self) -> str:
-        """The rows in words."""
+        """The held-out rows in words, for the verdict."""
         number = sum(fold.held_out.num_rows for fold in self.folds)
         kept = ("given " if self.known else "held-out ") * self.given
         left, all_rows = "" if self.given else " left out in turn", self.problem.num_rows
@@ -109,7 +110,7 @@ class Contest:
 
     @property
     def measure(self) -> str:
-        """What a loss over the answers is called."""
+        """The name of the mean loss per answer, for the verdict."""
         if not self.given:
             return "cross-validated NLL"
         return "NLL of validation rows" if self.known else "held-out NLL"
@@ -131,7 +132,7 @@ class Contest:
         )
 
     def make_prior(self, mean: np.ndarray, size: np.ndarray | float) -> Prior:
-        """Return N(mean, size I), about zero with a wide variance for intercepts."""
+        """Return N(mean, size I); about zero, intercepts get a wide variance."""
         v = np.atleast_1d(np.asarray(size, np.float64))
         variance = np.repeat(v[:, None], self.problem.num_features, axis=1)
         if not mean.any():
@@ -145,7 +146,7 @@ class Contest:
     def follow(
         self, priors: Iterable[Prior], start: Candidate | None = None
     ) -> Iterator[Candidate]:
-        """Fit and score priors, each from where the one before it ended."""
+        """Yield priors with fits and losses; each fit begins where the one before it ended."""
         fits: list[Fit] | list[None] = [None] * len(self.folds) if start is None else start.fits
         for prior in priors:
             some = prior.select(self.outputs)
@@ -158,7 +159,7 @@ class Contest:
     def score(
         self, prior: Prior, fits: list[Fit], shares: Iterable[float] = (0.0,)
     ) -> list[Candidate]:
-        """Return a candidate with its losses for each share s of the network's, as in (1)."""
+        """Return a candidate with its losses for each share s of the network, as in (1)."""
         pairs = list(zip(self.folds, fits, strict=True))
         logits = [compute_logits(fold.held_out, *fit) for fold, fit in pairs]
         return [self._score(prior, fits, logits, s) for s in shares]
@@ -184,11 +185,11 @@ class Contest:
         return Logits((1 - share) * logits.mean + share * own, (1 - share) ** 2 * logits.variance)
 
     def compare(self, candidate: Candidate) -> tuple[float, float]:
-        """Return by how much a candidate loses more than the network, and its standard error.
+        """Return a candidate's loss minus the network's, and the standard error of the difference.
 
-        Both are relative to the network's loss. The error is that of the rows, or if larger that of
-        answers drawn from the network or the candidate: where both are sure, rows without a
-        surprise would seem to agree better than they can.
+        Both are relative to the network's loss. The error is estimated from the rows, or from
+        answers drawn from the network or the candidate if that is larger: where both are sure, and
+        no unlikely answer occurred, the error over rows would be too small.
         """
         assert self.network_losses is not None, "there is a network to compare with"
         difference = candidate.losses - self.network_losses
@@ -200,7 +201,7 @@ class Contest:
 
 
 def fit_weights(problem: Problem, settings: RunSettings, start: Fit | None = None) -> Fit:
-    """Fit the Gaussian; outputs with priors of their own run in groups."""
+    """Return the Gaussian fit; outputs with priors of their own are fitted in groups."""
     K, D = problem.num_outputs, problem.num_features
     mean, factor = np.empty((K, D), problem.dtype), np.empty((K, D, D), problem.dtype)
     for own, part in problem.split():
@@ -214,7 +215,7 @@ def fit_weights(problem: Problem, settings: RunSettings, start: Fit | None = Non
 
 
 def measure_intercepts(problem: Problem) -> np.ndarray:
-    """Return a wide prior variance for columns that are the same in all rows; 0 for others."""
+    """Return the prior variance of columns that are constant over rows, (D,); 0 for others."""
     first = problem.features[0].astype(np.float64)
     constant = (np.ptp(problem.features, axis=0) == 0) & (first != 0)
     return np.where(constant, INTERCEPT / np.where(constant, first, 1) ** 2, 0)

@@ -1,20 +1,21 @@
 """Search for the best of many priors: by rows that were held out, or by a bound on the evidence.
 
 `prior_contest` fits priors and scores them. With q = v · mean|ψ|², the variance of a typical row's
-logit under the prior, v runs over decades of q: upwards from `FIRST` until the loss has risen,
-downwards from there if none was better. Where features have unlike scales it goes on beyond
-`DECADES` as long as that is better; elsewhere only answers that can be separated would go there,
-whose loss hardly depends on v any more. Then come the half decades about the best. Each fit begins
-where its neighbour ended.
+logit under the prior, the search tries v by decades of q: upwards from `FIRST` until the loss has
+risen, then downwards from there if no wider prior was better. Where features have unlike scales it
+goes on beyond `DECADES` as long as the loss falls; elsewhere only separable answers would lead
+there, whose loss hardly depends on v any more. The half decades beside the best are tried last.
+Each fit begins where the one before it ended.
 
-The least loss is best. Where there is a network, fits are mixed with it, and only mixtures take
-part whose loss is below the network's own by `ERRORS` standard errors of the difference, paired by
-rows. Mixtures near the network have less noise, so they pass where the fit itself does not. Where
-rows are left out in turn, fits share rows, losses depend on each other, and their standard error is
-too small (Bengio & Grandvalet 2004, JMLR 5:1089): `MORE_ERRORS` are asked for.
+The prior with the least loss is best. Where there is a network, fits are mixed with it, and only
+mixtures qualify whose loss is below the network's own by `ERRORS` standard errors of the
+difference, paired by rows. Mixtures near the network have less noise, so they qualify where the fit
+itself does not. Where rows are left out in turn, fits share rows, losses depend on each other, and
+their standard error is too small (Bengio & Grandvalet 2004, JMLR 5:1089): `MORE_ERRORS` are
+required.
 
-Where each output has a variance of its own, scores ℓ_k(g) say in nats how well the data of output
-k go with the g-th value of a grid: held-out log likelihoods, or bounds on the log evidence. The
+Where each output has a variance of its own, scores ℓ_k(g) say in nats how well the g-th value of a
+grid explains the data of output k: held-out log likelihoods, or bounds on the log evidence. The
 values are drawn from one population,
 
     log v_k ~ N(μ, s²) on the grid,        P(g | data of k) ∝ exp(ℓ_k(g)) N(log v_g; μ, s²),     (1)
@@ -42,17 +43,17 @@ from equivocal.sampling.held_out import Logits, compute_logits, draw_log_softmax
 from equivocal.sampling.predictions import average_logistic
 from equivocal.sampling.prior_contest import Candidate, Contest, Prior
 
-DECADES = [10.0**e for e in range(-3, 5)]  # of q
-FIRST = 2  # of the decades: narrower priors are seldom best
-MORE_DECADES = [10.0**e for e in range(5, 10)]  # where features have unlike scales:
+DECADES = [10.0**e for e in range(-3, 5)]  # values of q
+FIRST = 2  # index of the decade to begin with: narrower priors are seldom best
+MORE_DECADES = [10.0**e for e in range(5, 10)]  # tried where features have unlike scales:
 UNLIKE = 10.0  # the largest standard deviation is that many times the median
 HALF = 10.0**0.5
-SHARES = (0.0, 0.25, 0.5, 0.75)  # of the network; refined by half of their distance
+SHARES = (0.0, 0.25, 0.5, 0.75)  # of the network in a mixture; refined by half of their distance
 ERRORS, MORE_ERRORS = 2.0, 3.0  # standard errors; more where rows are left out in turn
-RISEN = 1.02  # a path ends at a loss that far above its best
-TIE = 0.005  # of a loss: narrower priors converge sooner
+RISEN = 1.02  # a search ends at a loss that is so many times the least one
+TIE = 0.005  # relative difference of losses that counts as none: narrower priors converge sooner
 COST = 0.002  # largest relative loss accepted for a wider prior about the network
-EM_STEPS = 200  # of (1)
+EM_STEPS = 200  # iterations to fit μ and s of (1)
 NARROWEST = 0.25  # s, in steps of the grid: below it all outputs share one value
 
 
@@ -84,18 +85,18 @@ def search_each(contest: Contest, mean: np.ndarray) -> Candidate:
 
 
 def has_unlike_scales(problem: Problem) -> bool:
-    """Return whether few features make up |ψ|², so that the others need a far wider prior."""
+    """Return whether a few features dominate |ψ|², so that the others need a far wider prior."""
     sd = np.asarray(problem.features, float).std(axis=0)
     return bool(sd.any()) and bool(sd.max() > UNLIKE * np.median(sd[sd > 0]))
 
 
 def list_sizes(contest: Contest) -> np.ndarray:
-    """Return the grid of variances by half decades."""
+    """Return the grid of variances, in steps of half a decade."""
     return np.array([q * step / contest.unit for q in DECADES for step in (1, HALF)])
 
 
 def search_about_network(contest: Contest, weights: np.ndarray) -> Candidate | None:
-    """Return the widest prior about the network that costs next to nothing."""
+    """Return the widest prior about the network whose loss may exceed its own by at most `COST`."""
     widest = None
     for found in _climb(contest, (contest.make_prior(weights, q / contest.unit) for q in DECADES)):
         if measure_limit(contest, found) > COST:
@@ -105,7 +106,7 @@ def search_about_network(contest: Contest, weights: np.ndarray) -> Candidate | N
 
 
 def measure_limit(contest: Contest, candidate: Candidate) -> float:
-    """Return the upper confidence limit of a loss against the network's, relative to that."""
+    """Return the upper confidence limit of a loss minus the network's, relative to the latter."""
     difference, error = contest.compare(candidate)
     return difference + (ERRORS if contest.given else MORE_ERRORS) * error
 
@@ -113,9 +114,9 @@ def measure_limit(contest: Contest, candidate: Candidate) -> float:
 def _climb(
     contest: Contest, priors: Iterable[Prior], start: Candidate | None = None
 ) -> Iterator[Candidate]:
-    """Fit and score priors, each wider or each narrower than the last, until they get worse.
+    """Fit and score priors of increasing or decreasing width, until the loss has risen.
 
-    Those beyond `DECADES` must each be better than all before.
+    Beyond `DECADES`, each prior must be better than all before it.
     """
     best, widest = np.inf if start is None else start.loss, DECADES[-1] / contest.unit
     for found in contest.follow(priors, start):
@@ -144,7 +145,7 @@ def _refine(contest: Contest, best: Candidate) -> Candidate:
 
 
 def _drop_worse(contest: Contest, tried: list[Candidate]) -> list[Candidate]:
-    """Return what may still be the best: fits of many outputs are too large to keep them all."""
+    """Return the candidates that may still be best: there is no memory for the fits of all."""
     if contest.network_losses is not None:
         return [_find_best(contest, tried)]
     least = min(found.loss for found in tried)
@@ -152,9 +153,10 @@ def _drop_worse(contest: Contest, tried: list[Candidate]) -> list[Candidate]:
 
 
 def _find_best(contest: Contest, tried: list[Candidate]) -> Candidate:
-    """Return the best candidate, or the nearest to the network where none is better than that.
+    """Return the candidate with the least loss, of those that are surely better than the network.
 
-    Without a network it is the narrowest of those within `TIE` of the best.
+    If none is, return the one with the lowest confidence limit. Without a network, return the
+    narrowest prior within `TIE` of the least loss.
     """
     if contest.network_losses is not None:
         limits = [measure_limit(contest, found) for found in tried]
@@ -168,7 +170,7 @@ def _find_best(contest: Contest, tried: list[Candidate]) -> Candidate:
 
 
 def choose_values(scores: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """Return for each output which value it gets, (K,), from scores (G, K) and values (G,)."""
+    """Return the index of each output's value, (K,), from scores (G, K) and values (G,)."""
     x = np.log(values)
     least = (NARROWEST * np.diff(x).min()) ** 2 if len(x) > 1 else 1.0
     mu, variance = x[scores.sum(axis=1).argmax()], max(least, float(np.var(x)))

@@ -1,6 +1,6 @@
 """A layer for PyTorch that answers with probabilities averaged over a posterior, without JAX.
 
-It stands in the place of a network's last `torch.nn.Linear`: features in, probabilities out. For
+It replaces a network's last `torch.nn.Linear`: features in, probabilities out. For
 a Gaussian posterior of yes/no outputs E σ(a) = Σ_i w_i Φ(μ / √(v + s_i²)), docs/maths.md (18);
 others average over particles.
 """
@@ -17,7 +17,7 @@ from equivocal.sampling.posterior import Posterior
 TOGETHER = 16  # outputs whose variances are computed at a time
 
 
-# Any, so that types are checked alike with and without PyTorch
+# Any, so that types are checked the same way with and without PyTorch
 Module: Any = torch.nn.Module
 
 

@@ -1,22 +1,22 @@
 """The flow of a softmax in NumPy: the fixed point of `flow` for classes, found in tens of steps.
 
 With one likelihood for all classes, docs/maths.md (19), steps (15) converge slowly where classes
-can be separated. How far a row counts, W = c E[y(1−y)]/τ, then depends on how wide its logits are,
-and changes by more than they do; and the weights that two similar classes share are fixed by the
-prior alone, which the covariance of each class does not know. So here
+are separable. The weight of a row, W = c E[y(1−y)]/τ, then depends on the spread of its logits, and
+changes by more than they do; and the weights that two similar classes share are determined by the
+prior alone, which the covariance of each class does not represent. So here
 
 - means are found by Newton steps with the curvature between classes, c (diag E[y] − E[yyᵀ])/τ,
-  solved by conjugate gradients that the covariances precondition;
+  solved by conjugate gradients with the covariances as preconditioner;
 - log W is the only other unknown: it gives P_k⁻¹ = I + Ψᵀ diag(W_k) Ψ, from which follow the means
   and a new W. That map is iterated with Anderson's mixing (Walker and Ni 2011, SIAM Journal on
   Numerical Analysis 49:1715): the next log W is the combination of the last `KEPT` whose residuals
-  cancel best, rows weighed by what they say, W ψᵀPψ.
+  cancel best, rows weighted by their information W ψᵀPψ.
 
 Averages are over a softmax at the temperature τ of `likelihoods.soften_softmax`, so that the map is
 smooth also where logits are wide.
 
-The constants may be changed: they affect the number of steps, not the fixed point. What does not
-converge here is left to `flow`.
+The constants may be changed: they affect the number of steps, not the fixed point. Problems that do
+not converge here are solved by `flow`.
 """
 
 from collections import deque
@@ -34,19 +34,20 @@ from equivocal.sampling.engine.settings import Outcome
 __all__ = ["find_points", "flow_classes", "is_served"]
 
 STEPS, BRIEF_STEPS = 250, 15
-SOON, NEAR = 60, 1.0  # steps after which the least residual must be so small, or it is no use
-MOST_PAIRS = 1 << 24  # N K², numbers of the curvature between classes
+SOON, NEAR = 60, 1.0  # give up if after so many steps the least residual is larger than this
+MOST_PAIRS = 1 << 24  # largest N K², the size of the curvature between classes
 KEPT, SHORT = 8, 0.3  # steps that are mixed; how far along its residual each of them goes
-LARGEST_STEP = 1.0  # of log W
-LEAST_LOGIT = -40.0  # below the largest of a row
-LEAST = np.log(1e-30)  # of log W: such rows say nothing
-NEWTON_STEPS, SHORTENINGS, PRODUCTS = 6, 6, 60  # of a mean, of a step along a line, of gradients
+LARGEST_STEP = 1.0  # largest change of log W
+LEAST_LOGIT = -40.0  # smallest logit, relative to the largest of a row
+LEAST = np.log(1e-30)  # smallest log W: such rows have no influence
+# Most Newton steps for a mean, shortenings of a step, and products of conjugate gradients.
+NEWTON_STEPS, SHORTENINGS, PRODUCTS = 6, 6, 60
 EXACT = 0.05  # a mean is found to this share of the residual of W
 TOGETHER = 1 << 18  # numbers at a time, so that a CPU's cache holds them
 
 
 class Averages(NamedTuple):
-    """What the rows say at N(m, GGᵀ)."""
+    """Averages over N(m, GGᵀ) for all classes."""
 
     gradient: np.ndarray  # (K, D), g̃
     weights: np.ndarray  # (K, N), W
@@ -55,7 +56,7 @@ class Averages(NamedTuple):
 
 
 class Classes(NamedTuple):
-    """Rows that count, in coordinates in which the prior is N(0, I)."""
+    """Rows with counts above zero, in coordinates where the prior is N(0, I)."""
 
     features: np.ndarray  # (N, D), ψ √v
     counts: np.ndarray  # (1, N)
@@ -111,11 +112,11 @@ class Classes(NamedTuple):
                     break
                 length *= max(0.1, slope / (slope - there))
             mean, found = mean - length * direction, near
-        # adding one vector to all classes changes no probability; the prior wants it zero
+        # adding one vector to all classes changes no probability; under the prior it is best zero
         return mean - mean.mean(axis=0), found
 
     def _solve(self, found: Averages, G: np.ndarray) -> np.ndarray:
-        """Return H⁻¹ g̃ with the curvature of all classes, roughly, by conjugate gradients."""
+        """Return an approximate H⁻¹ g̃ for the curvature of all classes, by conjugate gradients."""
 
         def precondition(g: np.ndarray) -> np.ndarray:
             return np.matmul(np.matmul(g[:, None], G), G.swapaxes(1, 2))[:, 0]
@@ -145,13 +146,13 @@ class Classes(NamedTuple):
 
 
 def find_points(rule: FlowRule) -> np.ndarray | None:
-    """Return the points over which a softmax is averaged."""
+    """Return the points over which a softmax is averaged; None for other rules."""
     keywords: dict[str, Any] = getattr(rule.expectation, "keywords", {})
     return keywords.get("points")
 
 
 def is_served(problem: Problem, rule: FlowRule) -> bool:
-    """Return whether `flow_classes` serves the problem."""
+    """Return whether `flow_classes` can solve the problem."""
     pairs = problem.num_rows * problem.num_outputs**2
     return find_points(rule) is not None and problem.in_memory and pairs <= MOST_PAIRS
 
@@ -204,6 +205,7 @@ def flow_classes(
 
 
 def _take_logs(weights: np.ndarray) -> np.ndarray:
+    """Return log W, at least `LEAST`."""
     return np.log(np.maximum(weights, np.exp(LEAST), dtype=weights.dtype))
 
 
@@ -213,7 +215,7 @@ def _mix(
     residual: np.ndarray,
     scale: np.ndarray,
 ) -> np.ndarray:
-    """Return the next x by Anderson's mixing; the scale weighs residuals."""
+    """Return the next x by Anderson's mixing, with residuals weighted by the scale."""
     steps = [(x - other, residual - its) for other, its in kept]
     move = SHORT * residual
     if steps:

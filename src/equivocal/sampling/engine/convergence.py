@@ -1,11 +1,12 @@
-"""Whether chains have converged: rank-normalised split-R̂, bulk and tail effective sample size.
+"""Convergence of chains: rank-normalised split-R̂, bulk and tail effective sample size.
 
-Vehtari, Gelman, Simpson, Carpenter and Bürkner (2021), Bayesian Analysis 16:667. Chains are cut in
-halves; draws are replaced by normal scores of their ranks, so that heavy tails do no harm. R̂ is the
-larger of that of the draws and that of their distances from the median; the effective size is the
-smaller of bulk and tail (5 % and 95 % quantiles). Sums of autocorrelations end by Geyer's rule.
+Vehtari, Gelman, Simpson, Carpenter and Bürkner (2021), Bayesian Analysis 16:667. Chains are split
+in halves; draws are replaced by normal scores of their ranks, so that heavy tails do no harm. R̂ is
+the larger of the R̂ of the draws and the R̂ of their distances from the median; the effective size is
+the smaller of bulk and tail (5 % and 95 % quantiles). Sums of autocorrelations are truncated by
+Geyer's rule.
 
-Works on NumPy and JAX arrays alike (`xp`): sorting is fastest in NumPy on a CPU.
+Both NumPy and JAX arrays are accepted (`xp`): on a CPU, sorting is fastest in NumPy.
 """
 
 from types import ModuleType
@@ -14,14 +15,14 @@ from typing import Any
 import jax
 import numpy as np
 
-R_HAT, ESS = 1.01, 400.0  # what counts as converged
-FEWEST = 4  # draws of a chain that say anything
+R_HAT, ESS = 1.01, 400.0  # largest R̂ and smallest effective size of converged chains
+FEWEST = 4  # draws of a chain, below which neither can be computed
 
 
 def compute_convergence(draws: Any, xp: ModuleType = np) -> tuple[Any, Any]:
-    """Return the largest R̂ and the smallest effective size over the last axis but two.
+    """Return the largest R̂ and the smallest effective size over all variables.
 
-    `draws` has the shape (..., variables, chains, length); both answers have its leading shape.
+    `draws` has the shape (..., variables, chains, length); both results have its leading shape.
     """
     half = draws.shape[-1] // 2
     split = xp.concatenate([draws[..., :half], draws[..., -half:]], axis=-2)

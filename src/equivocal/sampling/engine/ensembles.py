@@ -1,12 +1,12 @@
-"""Ensembles of particles: drawn from a Gaussian with exactly its moments, and moved in τ.
+"""Ensembles of particles: drawn from a Gaussian with exactly its moments, and moved along τ.
 
 Draws from N(m, GGᵀ) are
 
     θ_j = m + √(J−1) G e_j,   E = (e_1 … e_J),  E 1 = 0,  E Eᵀ = I          docs/maths.md (16)
 
 E is the orthonormal factor of a centred Gaussian matrix, so it is uniformly distributed over all
-such matrices, and the ensemble's mean and covariance are m and GGᵀ to round-off. That needs J > r
-(the rank of G); fewer draws are plain independent ones.
+such matrices, and the ensemble's mean and covariance are m and GGᵀ to round-off. That needs J > r,
+the rank of G; otherwise draws are independent.
 
 Particles are (K, J, D) in coordinates where the prior is N(0, I).
 """
@@ -28,9 +28,9 @@ from equivocal.sampling.engine.streaming import iterate_outputs
 
 PUT_BACK = "diverging particles had to be reset"
 LEAPT = "a step was too long for the ensemble to follow"
-POWER_ITERATIONS = 30  # to a few per cent, which is what a step-size rule or a stopping rule needs
-# How an ensemble starts, and a step with which outputs stop after it; a state holds `particles`,
-# `time` and `lost`.
+POWER_ITERATIONS = 30  # accurate to a few per cent, enough for step sizes and stopping rules
+# `Start` returns the first state of an ensemble, `Advance` the next one and which outputs stop
+# there. A state holds `particles`, `time` and `lost`.
 Start = Callable[[PRNGKey, range], Any]
 Advance = Callable[[PRNGKey, Any, Any], tuple[Any, Bool[Array, " K"]]]
 _forward = partial(jax.lax.linalg.triangular_solve, left_side=True, lower=True)
@@ -46,7 +46,7 @@ def draw_standard_noise(keys: PRNGKey, num_particles: int, rank: int) -> Float[A
 def draw_whitened_noise(keys: PRNGKey, num_particles: int, rank: int) -> Float[Array, "K r J"]:
     """Draw √(J−1) E, maths (16): N(0, 1) numbers with mean 0 and covariance I exactly."""
     noise = draw_standard_noise(keys, num_particles, rank)
-    # where there are hardly more draws than dimensions, a second round removes what round-off left
+    # with hardly more draws than dimensions, a second round removes the round-off of the first
     for _ in range(1 if num_particles >= 1.5 * rank else 2):
         noise = noise - noise.mean(axis=-1, keepdims=True)
         gram = jnp.matmul(noise, noise.swapaxes(1, 2)) / (num_particles - 1)
@@ -56,12 +56,13 @@ def draw_whitened_noise(keys: PRNGKey, num_particles: int, rank: int) -> Float[A
 
 
 def draw_noise(seed: int, outputs: range, num_particles: int, rank: int) -> np.ndarray:
-    """Draw the noise of some outputs, always in double precision: J = r + 1 needs it."""
+    """Draw the noise of some outputs, always in double precision, which J = r + 1 requires."""
     with jax.enable_x64(True):
         return np.asarray(_draw_any_noise(make_keys(seed, outputs), num_particles, rank))
 
 
 def _draw_any_noise(keys: PRNGKey, num_particles: int, rank: int) -> Float[Array, "K r J"]:
+    """Draw whitened noise where there are enough particles for it, else independent noise."""
     make = draw_whitened_noise if num_particles > rank else draw_standard_noise
     return make(keys, num_particles, rank)
 
@@ -94,7 +95,8 @@ def find_largest_eigenvalue(
 ) -> Float[Array, " K"]:
     """Find the largest modulus among the (real) eigenvalues of an operator, by power iteration.
 
-    The operator takes arrays `like` this one; unless given, `start` is one without symmetry.
+    The operator takes arrays of the shape of `like`. The default of `start` has no symmetry, which
+    would hide an eigenvector.
     """
 
     def iterate(_: Int[Array, ""], x: Float[Array, "K n"]) -> Float[Array, "K n"]:
@@ -125,10 +127,10 @@ def run_ensemble(
     unfinished: str,
     find_leaps: Callable[[Any], Bool[Array, " K"]] = lambda state: state.lost < 0,  # none
 ) -> Outcome:
-    """Move all outputs, a group at a time, until they stop or `num_steps` are taken.
+    """Move all outputs, one group after another, until they stop or have taken `num_steps`.
 
-    An output has converged where `advance` said stop (`unfinished` says in words what it means that
-    it did not), no particle was ever reset, and the last state has made no leap.
+    An output has converged if `advance` stopped it (`unfinished` is the reason to report if not),
+    no particle was ever reset, and `find_leaps` finds no step that was too long.
     """
     K, D, J = problem.num_outputs, problem.num_features, settings.num_particles
     particles = np.empty((K, J, D), problem.dtype)
@@ -161,8 +163,6 @@ def run_ensemble(
         converged=np.logical_and.reduce([*held.values()]),
         steps=steps,
         time=time,
-        mean_residual=np.full(K, np.nan),
-        covariance_residual=np.full(K, np.nan),
         repaired=int(lost.sum()),
         stop_reason=", and ".join(words for words, good in held.items() if not good.all()),
     )
@@ -175,7 +175,7 @@ def _fold_in(keys: PRNGKey, step: int | Int[Array, ""]) -> PRNGKey:
 
 @compile_on_call()
 def _keep_finished(finished: Bool[Array, " K"], state: Any, moved: Any) -> Any:
-    """Leave a finished output where it is while its group goes on."""
+    """Return the moved state, with finished outputs of the group unchanged."""
 
     def pick(old: Array, new: Array) -> Array:
         return jnp.where(finished.reshape(-1, *[1] * (new.ndim - 1)), old, new)
@@ -184,6 +184,7 @@ def _keep_finished(finished: Bool[Array, " K"], state: Any, moved: Any) -> Any:
 
 
 def _observe(problem: Problem, settings: RunSettings, some: range, step: int, state: Any) -> None:
+    """Pass the ensemble to the caller's observer, if there is one."""
     if settings.observe is None:
         return
     outputs = slice(some.start, some.stop)

@@ -17,9 +17,9 @@ nodes that were fitted to σ do as well (`FITTED`; as Monahan and Stefanski 1992
 Handbook of the Logistic Distribution). Gauss–Hermite nodes in a need ever more of them as v grows
 (logit standard deviations of 20 occur under weak priors), and miss silently.
 
-`compute_moments` is for compiled programs, `compute_small_moments` the same for small problems in
-NumPy. That has no erfc, so a tail Φ(−z) is φ(z) times Mills' ratio, which is t times a polynomial
-of 2t − 1, t = 1/(1 + z/4).
+`compute_moments` is for compiled programs; `compute_small_moments` does the same in NumPy, for
+small problems. NumPy has no erfc, so a tail Φ(−z) is φ(z) times Mills' ratio, which is t times a
+polynomial of 2t − 1, t = 1/(1 + z/4).
 """
 
 import math
@@ -41,8 +41,8 @@ __all__ = [
     "make_kolmogorov_nodes",
 ]
 
-# Mills' ratio Φ(−z)/φ(z) is t times this polynomial of t = 1/(1 + 0.3 z), the highest power first:
-# 1e-7, fitted on Chebyshev points.
+# Mills' ratio Φ(−z)/φ(z) is t times this polynomial of t = 1/(1 + 0.3 z), highest power first. It
+# is fitted on Chebyshev points, with an error of 1e-7.
 BEND = 0.3
 HIGH = [-0.0326102364, 0.188992304, -0.379831104, 0.259642471, -0.0443225673]
 LOW = [0.173092844, 0.215082227, 0.27327566, 0.299992591, 0.300000032]
@@ -60,8 +60,8 @@ FITTED = np.array(
         (3.96589101, 0.00358502),
     ]
 )
-SMALL_BEND = 0.25  # of the fit in NumPy
-IN_CACHE = 1 << 19  # numbers; the sums over nodes of larger arrays would wait for a CPU's memory
+SMALL_BEND = 0.25  # as `BEND`, for the fit in NumPy
+IN_CACHE = 1 << 19  # numbers at a time; larger arrays would not fit into a CPU's cache
 SMALL_CACHE = 2048  # numbers at a time in NumPy, so that a CPU's cache holds them at all nodes
 
 
@@ -74,7 +74,7 @@ class Moments(NamedTuple):
 
 
 def _compute_kolmogorov_density(lam: np.ndarray) -> np.ndarray:
-    """Return f(λ), by the series that converges fast on either side of λ = 1."""
+    """Return f(λ), by one of two series: each converges fast on its side of λ = 1."""
     k = np.arange(1, 30)[:, None]
     large = 8 * ((-1.0) ** (k + 1) * k**2 * lam * np.exp(-2 * (k * lam) ** 2)).sum(axis=0)
     rate = ((2 * k - 1) * np.pi) ** 2 / 8
@@ -91,7 +91,7 @@ def make_kolmogorov_nodes(dtype: np.typing.DTypeLike) -> tuple[np.ndarray, np.nd
     >>> bool(abs(weights.sum() - 1) < 1e-14)
     True
     """
-    # maths (17): a trapezoid sum over log λ stands for the density; it is exact to round-off
+    # maths (17): a trapezoid sum over log λ replaces the integral; it is exact to round-off
     x = np.arange(np.log(0.12), np.log(6.0), 0.02)
     f = np.exp(x) * _compute_kolmogorov_density(np.exp(x))
     f /= f.sum()
@@ -109,7 +109,7 @@ def make_kolmogorov_nodes(dtype: np.typing.DTypeLike) -> tuple[np.ndarray, np.nd
 
 
 def choose_nodes(dtype: np.typing.DTypeLike) -> tuple[np.ndarray, np.ndarray]:
-    """Return scales 2λ and weights, as many as the precision can show."""
+    """Return scales 2λ and weights, as many as the precision needs."""
     if np.dtype(dtype) == np.float64:
         return make_kolmogorov_nodes(np.float64)
     scales, weights = FITTED.T.astype(dtype)
@@ -147,14 +147,14 @@ def _sum_over_nodes(mean: Float[Array, "*n"], variance: Float[Array, "*n"]) -> M
             upper = weights[i] * constant(0.5) * jax.lax.erfc(z * constant(np.sqrt(0.5)))  # Φ(−|z|)
         return tail + upper, slope + inverse * phi, excess + (kappa * phi - size * upper)
 
-    # A loop, not a dozen or more copies of its body: a fifth of the time to compile.
+    # A loop compiles in a fifth of the time of a dozen or more copies of its body.
     zero = jnp.zeros_like(mean)
     tail, slope, excess = jax.lax.fori_loop(0, len(scales), add, (zero, zero, zero))
     return Moments(tail, slope, excess)
 
 
 def compute_small_moments(mean: np.ndarray, variance: np.ndarray) -> Moments:
-    """Return what `compute_moments` does, as NumPy arrays.
+    """Return the expectations of `compute_moments` as NumPy arrays.
 
     >>> tail, slope, _ = compute_small_moments(np.zeros(1), np.zeros(1))
     >>> bool(abs(tail[0] - 0.5) < 1e-14), bool(abs(slope[0] - 0.25) < 1e-14)
@@ -196,7 +196,7 @@ def _compute_mills_ratio(z: np.ndarray) -> np.ndarray:
 
 @lru_cache(maxsize=2)
 def _fit_mills_ratio(dtype: np.dtype) -> tuple[np.floating, ...]:
-    """Return the coefficients, the highest power first: 4e-8 in float32, 6e-15 in float64."""
+    """Return coefficients, highest power first; errors: 4e-8 in float32, 6e-15 in float64."""
     x = np.cos(np.pi * (np.arange(60) + 0.5) / 60)
     t = (x + 1) / 2
     exact = np.array([_compute_exact_ratio(z) for z in (1 / t - 1) / SMALL_BEND])

@@ -1,10 +1,10 @@
-"""Every check of what a caller hands to the samplers, with one sentence for each mistake.
+"""Checks of the arguments that callers pass to the samplers, with one sentence for each mistake.
 
-A message names the argument, the value received, the rule and a way out. Nothing here is
-traced by JAX.
+A message names the argument, the value received, the rule and a way out. JAX traces nothing here.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from numbers import Real
 from typing import Any, NoReturn
 
@@ -20,8 +20,17 @@ def fail(message: str) -> NoReturn:
     raise UserError(message)
 
 
+@contextmanager
+def name_argument(name: str) -> Iterator[None]:
+    """Put the name of an argument before messages about its parts: "validation features must …"."""
+    try:
+        yield
+    except UserError as error:
+        raise UserError(f"{name} {error}") from None
+
+
 def _read_array(value: Any, name: str) -> np.ndarray:
-    """Read any array-like as a NumPy array; refuse what NumPy would misread."""
+    """Read any array-like as a NumPy array; refuse sparse, masked and ragged ones."""
     if hasattr(value, "toarray"):
         fail(f"{name} must be a dense array, got a sparse {type(value).__name__}; use .toarray().")
     if isinstance(value, np.ma.MaskedArray) and np.ma.getmaskarray(value).any():
@@ -42,7 +51,7 @@ def _read_array(value: Any, name: str) -> np.ndarray:
 
 
 def check_numbers(value: object, name: str, *, finite: bool = True) -> np.ndarray:
-    """Return a real array, of finite numbers unless others are to be looked at later."""
+    """Return an array of real numbers; unless `finite` is False, they must be finite."""
     array = _read_array(value, name)
     if not (np.issubdtype(array.dtype, np.number) or array.dtype == bool):
         if isinstance(value, str):
@@ -50,7 +59,7 @@ def check_numbers(value: object, name: str, *, finite: bool = True) -> np.ndarra
         fail(f"{name} must hold numbers, got {array.dtype}; encode them first.")
     if np.issubdtype(array.dtype, np.complexfloating):
         fail(f"{name} must hold real numbers, got {array.dtype}; Complex data not supported.")
-    # no mask of the whole array; NaN is both the least and the greatest
+    # a mask of the whole array would take memory; NaN is both its minimum and its maximum
     if finite and array.size and not (np.isfinite(array.min()) and np.isfinite(array.max())):
         bad = tuple(int(i[0]) for i in np.nonzero(~np.isfinite(array))) if array.ndim else ()
         where = f" at index {bad}" if bad else ""
@@ -62,7 +71,7 @@ def check_numbers(value: object, name: str, *, finite: bool = True) -> np.ndarra
 
 
 def check_features(features: object, dtype: Any) -> np.ndarray:
-    """Return (N, D) in the precision given; whole numbers and half precision become float64."""
+    """Return (N, D) in the precision of `choose_dtype`."""
     psi = check_numbers(features, "features")
     if psi.ndim != 2:
         way_out = "drop axes of length one, or flatten what belongs to a row"
@@ -75,7 +84,7 @@ def check_features(features: object, dtype: Any) -> np.ndarray:
 
 
 def choose_dtype(features: Any, dtype: Any) -> np.dtype:
-    """Return the precision of a run: as asked for, or that of the features."""
+    """Return the precision of a run: as given, or float32 if the features are, else float64."""
     single, double = np.dtype("float32"), np.dtype("float64")
     if dtype is None:
         return single if features.dtype == single else double
@@ -89,7 +98,7 @@ def choose_dtype(features: Any, dtype: Any) -> np.dtype:
 
 
 def _convert(array: np.ndarray, name: str, dtype: np.dtype) -> np.ndarray:
-    """Convert to the precision of the run, where all must still be finite."""
+    """Convert to the precision of the run, in which all numbers must still be finite."""
     with np.errstate(over="ignore", under="ignore"):
         converted: np.ndarray = array.astype(dtype, copy=False)
     if converted.size and not (np.isfinite(converted.min()) and np.isfinite(converted.max())):
@@ -102,7 +111,7 @@ def _convert(array: np.ndarray, name: str, dtype: np.dtype) -> np.ndarray:
 
 
 def check_counts(counts: object, num_rows: int, dtype: np.dtype, targets: Any = None) -> np.ndarray:
-    """Return how often each row was seen, (N,), or each target, (N, K); ones where None."""
+    """Return how often each row was seen, (N,), or each target, (N, K); by default ones."""
     if counts is None:
         return np.ones(num_rows, dtype)
     c = check_numbers(counts, "counts")
@@ -134,7 +143,7 @@ def check_targets(targets: object, counts: np.ndarray, *, softmax: bool) -> np.n
         t = encode_classes(t, counts) if softmax else t[:, None]
     t = _clip_to_counts(_convert(t, "targets", counts.dtype), counts)
     if softmax and t.shape[1] < 2:
-        fail("softmax needs at least 2 classes, got 1; use likelihood='bernoulli'.")
+        fail("targets of a softmax need at least 2 classes, got 1; use likelihood='bernoulli'.")
     if softmax and (np.abs(t.sum(axis=1) - counts) > 1e-5 * np.maximum(counts, 1)).any():
         row = int(np.argmax(np.abs(t.sum(axis=1) - counts)))
         fail(
@@ -145,7 +154,7 @@ def check_targets(targets: object, counts: np.ndarray, *, softmax: bool) -> np.n
 
 
 def _clip_to_counts(t: np.ndarray, counts: np.ndarray) -> np.ndarray:
-    """Check targets against 0 and their counts; cut off what round-off added to sums."""
+    """Check targets against 0 and their counts; clip what exceeds a count by round-off."""
     most = counts + 8 * np.finfo(counts.dtype).eps * np.maximum(counts, 1)
     if counts.ndim == 2:
         wrong, over = ((t < 0) | (t > most)).any(axis=1), (t > counts).any()
@@ -166,10 +175,7 @@ def _clip_to_counts(t: np.ndarray, counts: np.ndarray) -> np.ndarray:
 
 
 def encode_classes(
-    labels: np.ndarray,
-    counts: np.ndarray,
-    num_classes: int | None = None,
-    name: str = "targets",
+    labels: np.ndarray, counts: np.ndarray, num_classes: int | None = None
 ) -> np.ndarray:
     """Return (N, K) rows that sum to the counts, from class numbers; a class may be absent."""
     most = np.inf if num_classes is None else num_classes
@@ -177,7 +183,7 @@ def encode_classes(
     if wrong.any():
         last = "K−1" if num_classes is None else num_classes - 1
         fail(
-            f"{name} of a softmax must be class numbers 0 … {last} (one per row) or an (N, K) "
+            f"targets of a softmax must be class numbers 0 … {last} (one per row) or an (N, K) "
             f"array, got {labels[wrong][0]}."
         )
     classes = num_classes or int(labels.max(initial=-1)) + 1
@@ -204,7 +210,7 @@ def check_prior_variance(
             f"({num_outputs}, 1) or ({num_outputs}, {num_features}), a row per output, got "
             f"{v.shape}; only diagonal priors are served."
         )
-    least, most = np.finfo(dtype).tiny, np.finfo(dtype).max / 1e6  # sums of them are taken
+    least, most = np.finfo(dtype).tiny, np.finfo(dtype).max / 1e6  # room for sums of variances
     if v.size and not (least <= v.min() and v.max() <= most):
         wrong = v.min() if v.min() < least else v.max()
         if wrong <= 0:
@@ -249,7 +255,7 @@ def check_int(value: object, name: str, *, least: int, most: int | None = None) 
 
 
 def check_bool(value: object, name: str) -> bool:
-    """Return True or False; a word for it is refused."""
+    """Return True or False; refuse other values, even those that Python takes for true."""
     if not isinstance(value, bool | np.bool_):
         fail(f"{name} must be True or False, got {value!r}.")
     return bool(value)

@@ -1,4 +1,4 @@
-"""The likelihoods, and the averages over Gaussian logits that tell the users of `flow_step` apart.
+"""The likelihoods, and their averages over Gaussian logits, which distinguish the flows.
 
 Bernoulli: K outputs, each yes or no; docs/maths.md (2), written as a sum of terms of one sign,
 
@@ -18,7 +18,7 @@ Expectations are averages over Q fixed points z in ℝᴷ, antithetic and whiten
 polynomials of degree three in the logits. Where logits are wide, a softmax is nearly a step at each
 point, and sums of few steps are rough; `soften_softmax` makes them smooth, and more accurate.
 
-Another likelihood is another `FlowRule`, which is hashable and therefore static under jit.
+A new likelihood is a new `FlowRule`, which is hashable and therefore static under jit.
 """
 
 import math
@@ -35,35 +35,36 @@ from equivocal.sampling.engine.products import Precision
 from equivocal.sampling.engine.programs import Array, Float
 from equivocal.sampling.engine.rows import Block
 
-T = TypeVar("T", np.ndarray, Array)  # either library's
-PART, NARROW = 0.5, 4.0  # share of the least variance of a row; below this variance it is less
+T = TypeVar("T", np.ndarray, Array)
+# `soften_softmax` takes up to this share of a row's least variance, and less below this variance.
+PART, NARROW = 0.5, 4.0
 
 
 class RowTerms(NamedTuple):
     """Expectations for each output and row of a block, over N(m, GGᵀ)."""
 
     error: Float[Array, "K rows"]  # c E y − t
-    slope: Float[Array, "#K rows"]  # E dy/da = E y(1 − y), one for outputs that share μ and v
+    slope: Float[Array, "#K rows"]  # E dy/da = E y(1 − y); one row if outputs share μ and v
     log_likelihood: Float[Array, "K rows"]  # E log p(t | θ), counts included
 
 
-# How the logits of a block scatter about their means: from Bᵀ = (ΨG)ᵀ and the rule's own nodes.
+# Returns the spread of the logits of a block about their means, from Bᵀ = (ΨG)ᵀ and the nodes.
 Spread = Callable[[Float[Array, "K r rows"], Any], Float[Array, "K rows *J"]]
-# The averages over that scatter: from the means μ of the logits and their spread.
+# Returns averages over logits, from their means μ and their spread.
 Expectation = Callable[[Float[Array, "K rows"], Float[Array, "K rows *J"], Block], RowTerms]
 
 
 class FlowRule(NamedTuple):
-    """What distinguishes the users of `flow_step`: exact flow, mean field, Laplace, softmax."""
+    """The parts in which exact flow, mean field, Laplace and softmax differ in `flow_step`."""
 
     spread: Spread
     expectation: Expectation
-    merit_has_spread: bool = True  # the evidence bound; False: the log posterior at m (Laplace)
+    merit_has_spread: bool = True  # merit: the evidence bound, else the log posterior at m
     joint: bool = False  # outputs share one likelihood (softmax), hence one bound and one s
     largest_damping: float = 0.99
-    corrections: int = 8  # of the mean after each step, at most
+    corrections: int = 8  # largest number of corrections of the mean after each step
     symmetric: bool = False  # take the symmetric root, which particles need
-    slack: float = 0.0  # a fall of the merit that is let pass, beside round-off
+    slack: float = 0.0  # a fall of the merit that is tolerated, in addition to round-off
     precision: Precision = Precision.FULL  # of the products that cost N·D²
 
 
@@ -103,7 +104,7 @@ def average_by_quadrature(
 def evaluate_at_mean(
     mu: Float[Array, "#K rows"], v: Float[Array, "#K rows"], block: Block
 ) -> RowTerms:
-    """Return the log-likelihood at m and its derivatives, as if there were no spread."""
+    """Return the log-likelihood at m and its derivatives, without regard to the spread."""
     del v
     tail = jax.nn.sigmoid(-jnp.abs(mu))
     log_likelihood = compute_log_likelihood(mu, jnp.log1p(jnp.exp(-jnp.abs(mu))), block)
@@ -113,7 +114,7 @@ def evaluate_at_mean(
 def compute_deviations(
     B: Float[Array, "K r rows"], nodes: Float[Array, "K r J"]
 ) -> Float[Array, "K rows J"]:
-    """Return the logits of the particles m + G `nodes`, less their mean."""
+    """Return the logits of the particles m + G `nodes`, minus their mean."""
     return jnp.matmul(B.swapaxes(1, 2), nodes)
 
 
@@ -132,11 +133,11 @@ def average_over_ensemble(
 def _compute_softmax_terms(
     mu: Float[Array, "K rows"], logits: Float[Array, "K rows"], block: Block
 ) -> RowTerms:
-    """Return the terms at one point a = `logits`; μ stands where the average is linear in a."""
+    """Return the terms at one point a = `logits`; the term that is linear in a takes its mean μ."""
     top = mu.max(axis=0)
     y = jax.nn.softmax(logits, axis=0)
     log_partition = jax.nn.logsumexp(logits - top, axis=0)
-    # maths (19): t (μ − log Σ e^a), whose average over a is what the bound wants
+    # maths (19): t (μ − log Σ e^a), whose average over a is the term of the bound
     log_likelihood = block.targets * (mu - top - log_partition)
     return RowTerms(block.counts * y - block.targets, y * (1 - y), log_likelihood)
 
@@ -144,17 +145,18 @@ def _compute_softmax_terms(
 def _evaluate_softmax_at_mean(
     mu: Float[Array, "K rows"], v: Float[Array, "K rows"], block: Block
 ) -> RowTerms:
+    """Return the terms at the mean of the logits, without regard to the spread."""
     del v
     return _compute_softmax_terms(mu, mu, block)
 
 
 def soften_softmax(v: T) -> tuple[T, T]:
-    """Return a temperature τ of each row, (rows,), and the sd that is left to points, (K, rows).
+    """Return a temperature τ of each row, (rows,), and the sd that remains to points, (K, rows).
 
     A softmax at temperature τ gives the probabilities that each class has the largest logit once
-    Gumbel noise of scale τ, of variance τ² π²/6, is added. So τ² = 1 + 6 s²/π² stands for a part s²
-    of the variances v of Gaussian logits; points scatter by the rest. Both kinds of noise have the
-    same variance, and s² ≤ `PART` v is next to nothing where v is small and points are exact.
+    Gumbel noise of scale τ, of variance τ² π²/6, is added. So τ² = 1 + 6 s²/π² accounts for a part
+    s² of the variances v of Gaussian logits; points scatter by the rest. Both kinds of noise have
+    the same variance, and s² ≤ `PART` v is negligible where v is small and points are exact.
     """
     least = v.min(axis=0)
     s2 = PART * least * (least / (least + NARROW))
@@ -180,7 +182,7 @@ def _average_softmax(
 
 @lru_cache(maxsize=32)
 def make_softmax_rule(num_classes: int, *, at_mean: bool = False) -> FlowRule:
-    """Return the rule of a softmax: averages over fixed points, or none at all for Laplace."""
+    """Return the rule of a softmax: averages over fixed points, or values at the mean (Laplace)."""
     if at_mean:
         rule = FlowRule(compute_variance, _evaluate_softmax_at_mean, joint=True)
         return rule._replace(merit_has_spread=False)

@@ -1,10 +1,10 @@
-"""What the network flow is given, checked, and one step of it, docs/maths.md (24), for one part.
+"""One step of the network flow, docs/maths.md (24), for one part, and checks of its arguments.
 
-What the rows say of an ensemble of networks, (23), is summed over blocks of rows and compiled:
+Compiled functions sum the quantities of (23) over blocks of rows:
 
 compute_terms  E[·] of (23), a row's logit taken as Gaussian
-sum_part       ZᵀRZ and Zᵀ(c E[y] − t), with one part spread out and all else at its mean
-measure_bend   how far the network is from a straight line within the ensemble's spread
+sum_part       ZᵀRZ and Zᵀ(c E[y] − t), with deviations in one part only, the rest at the mean
+measure_bend   how far the network is from a linear one within the ensemble's spread
 
 s follows Aitken's relaxation of S − I, as in `flow.py`, and is halved as long as the evidence
 bound, (4) with log det over the spanned directions, would fall.
@@ -30,14 +30,15 @@ from equivocal.sampling.engine.likelihoods import average_by_quadrature
 from equivocal.sampling.engine.programs import Array, Float, Int
 from equivocal.sampling.engine.rows import Block, cut_into_blocks
 
-FIRST, GROWTH, SHRINKAGE, LARGEST = 0.5, 1.5, 0.5, 0.95  # of s
-# Where the network bends, S leaves out its second derivative and (24) converges a little beside
-# the bound's maximum: the bound is there to refuse leaps, not the last steps. Nats per direction.
+FIRST, GROWTH, SHRINKAGE, LARGEST = 0.5, 1.5, 0.5, 0.95  # first s, its changes, and largest s
+# Fall of the bound that is tolerated, in nats per direction. Where the network is not linear, S
+# neglects its second derivative, and (24) converges near the bound's maximum but not at it: the
+# bound is there to refuse long steps, not the last short ones.
 SLACK = 0.1
-TRIES = 5  # attempts at s, each half the one before; then a part stays where it is for a round
-ROUND_OFF = 1e-5  # of the largest eigenvalue; directions below are d's own null space in float32
+TRIES = 5  # attempts at s, each half the one before; after them a part does not move this round
+ROUND_OFF = 1e-5  # relative to the largest eigenvalue; smaller ones are d's null space in float32
 
-FEW = 16  # inputs that tell which output reads a weight; up to twice as many are asked
+FEW = 16  # inputs that tell which output reads a weight; up to twice as many are used
 SAME_LOGIT = 1e-4  # round-off of a logit, in float32
 
 multiply = partial(jnp.matmul, precision="highest")
@@ -59,7 +60,7 @@ class Prior(NamedTuple):
 
 
 class Terms(NamedTuple):
-    """What the rows say at an ensemble."""
+    """Averages over an ensemble for each row and output."""
 
     error: Float[Array, "blocks K rows"]  # c E[y] − t
     weight: Float[Array, "blocks K rows"]  # R
@@ -67,7 +68,7 @@ class Terms(NamedTuple):
 
 
 class NetworkProblem(NamedTuple):
-    """What does not change: the network, what it is asked, and the prior."""
+    """The network, its rows and the prior, which stay the same during a run."""
 
     network: Any  # a `jax.tree_util.Partial`
     rows: NetworkRows
@@ -88,9 +89,9 @@ class Ensemble(NamedTuple):
 
 
 class Step(NamedTuple):
-    """What (24) did to one part, output by output where it has them."""
+    """The effect of (24) on one part, separately for each output where the part has outputs."""
 
-    gain: Float[Array, " B"]  # of the evidence bound, but for the likelihood
+    gain: Float[Array, " B"]  # of the evidence bound, without the likelihood
     misfit: Float[Array, "B J J"]  # S − I over the spanned directions, before the step
     mean_residual: Float[Array, " B"]  # distance to go, in posterior standard deviations
     covariance_residual: Float[Array, " B"]  # largest relative error of a spanned variance
@@ -142,7 +143,7 @@ def sum_part(
 def _project(
     S: Float[Array, "B J J"], g: Float[Array, "B J"], deviations: Float[Array, "J B size"]
 ) -> tuple[Float[Array, "B J J"], Float[Array, "B J"]]:
-    """Take of Z what a straight line in d explains; nothing is lost where d spans all there is."""
+    """Project Z on what is linear in d; nothing changes where d spans all directions."""
     if deviations.shape[2] >= len(deviations) - 1:
         return S, g
     Q, _ = jnp.linalg.qr(deviations.swapaxes(0, 1))
@@ -173,7 +174,7 @@ def advance(
     s: np.ndarray,
     before: np.ndarray | None,
 ) -> tuple[Ensemble, Terms, np.ndarray, Step, int]:
-    """Move one part by (24), with a shorter s where the bound would fall, and none in the end."""
+    """Move one part by (24); where the bound would fall, shorten s, and in the end do not move."""
     sums = _project(*sum_part(given, ensemble, index, terms), ensemble.deviations[:, index])
     if before is not None:
         _, here = move_part(ensemble, index, *sums, s)
@@ -189,7 +190,7 @@ def advance(
 
 
 def _find_falls(step: Step, terms: Terms, there: Terms) -> np.ndarray:
-    """Return where the evidence bound would fall by more than `SLACK` nats a direction."""
+    """Return where the evidence bound would fall by more than `SLACK` nats per direction."""
     old, new = (np.asarray(x.log_likelihood, np.float64) for x in (terms, there))
     if len(step.gain) == 1:
         old, new = old.sum(keepdims=True), new.sum(keepdims=True)
@@ -198,7 +199,7 @@ def _find_falls(step: Step, terms: Terms, there: Terms) -> np.ndarray:
 
 
 def _relax(s: np.ndarray, before: np.ndarray, misfit: np.ndarray) -> np.ndarray:
-    """Return the s that would have cancelled the change of S − I, within bounds."""
+    """Return the s that would have made S − I vanish if it changed linearly, within limits."""
     change = misfit - before
     best = -s * (before * change).sum(axis=(1, 2)) / np.maximum((change**2).sum(axis=(1, 2)), 1e-30)
     clipped = np.clip(best, SHRINKAGE * s, GROWTH * s)
@@ -218,7 +219,7 @@ def move_part(
     d = ensemble.deviations[:, index].swapaxes(0, 1) / np.sqrt(J - 1)  # B J size
     m, s = ensemble.mean[index], jnp.asarray(damping, d.dtype)[:, None]
     lam, V = jnp.linalg.eigh(S + multiply(d, d.swapaxes(1, 2)))
-    # the null space of d must not grow: what it holds is round-off
+    # the null space of d must not grow: it holds only round-off
     rank = min(J - 1, index.shape[1])
     alive = (lam > ROUND_OFF * lam[:, -1:]) & (np.arange(J) >= J - rank)
     shrink = jnp.where(alive, 1 / (1 - s + s * lam), 1.0)
@@ -251,7 +252,7 @@ def check_prior(mean: Any, variance: Any) -> Prior:
 
 
 def check_parts(parts: Sequence[Any] | None, D: int) -> list[np.ndarray]:
-    """Return each part as (B, size), B = 1 where all outputs read it."""
+    """Return the indices of each part as (B, size), with B = 1 where all outputs read it."""
     if parts is None:
         return [np.arange(D)[None]]
     indices = [np.asarray(part) for part in parts]
@@ -287,10 +288,11 @@ def check_outputs(network: Any, indices: list[np.ndarray], rows: NetworkRows, pr
 def _find_second_reader(
     network: Any, index: np.ndarray, rows: NetworkRows, prior: Prior
 ) -> int | None:
-    """Find an output whose logit moves with the row of another one, asked of a few inputs.
+    """Return an output whose logit changes with another output's row of weights, or None.
 
-    All rows whose number has a certain bit are moved at once. Any two numbers differ in a bit, so
-    2 log₂ K passes find what moving one row after the other would take K for.
+    Only a few inputs are tried. All rows whose number has a certain bit are changed at once: any
+    two numbers differ in some bit, so 2 log₂ K passes are enough, where changing one row after
+    another would take K.
     """
     number, some = np.arange(len(index)), max(1, rows.counts.size // FEW)
     few = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:])[::some], rows.inputs)
@@ -315,7 +317,7 @@ def _ask(network: Any, weights: Float[Array, " D"], inputs: Any) -> Any:
 def check_rows(
     network: Any, inputs: Any, targets: Any, counts: Any, prior: Prior, J: int, budget: int
 ) -> NetworkRows:
-    """Return the rows in blocks; say all that is wrong with them before anything runs."""
+    """Return the rows in blocks, after checks of inputs, targets, counts and the logits' shape."""
     leaves = jax.tree.leaves(inputs)
     if not leaves or len({np.shape(leaf)[:1] for leaf in leaves}) > 1 or not np.ndim(leaves[0]):
         fail("inputs must be arrays with the same number of rows along their first axis.")

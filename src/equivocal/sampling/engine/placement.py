@@ -1,16 +1,16 @@
-"""Where rows live: on one device, or cut over several, of this host or of many.
+"""Placement of rows: on one device, or split over several devices of one or more hosts.
 
-Rows are data; everything else (weights, covariances, draws) is small and is kept whole on every
-device. So a sampler needs one collective, the sum over rows, and this file is all it knows of
-devices: `spread_over` opens a mesh with one axis, `place` cuts an array's leading axis over it,
-and `rows.sum_over_blocks` adds up what the devices found.
+Only rows are split; everything else (weights, covariances, draws) is small and is kept whole on
+every device. So a sampler needs one collective operation, the sum over rows, and only this module
+deals with devices: `spread_over` opens a mesh with one axis, `place` splits an array's leading axis
+over it, and `rows.sum_over_blocks` adds up the sums of the devices.
 
-In a program of several processes (`jax.distributed.initialize`) every process hands in rows of its
-own, and all ask for the same thing at the same time. What is computed on the host from all rows
-(how many there are, how large) goes through `find_largest_anywhere` and `sum_everywhere`. A process
-that stops alone would leave the others waiting in their next collective for ever, so each finds out
-what is wrong with its own part inside `refuse_together`, before the first sum over all, and says
-what it asks for in `check_same`.
+In a program of several processes (`jax.distributed.initialize`) every process passes its own rows,
+and all make the same call at the same time. Numbers that the host computes from all rows (how many
+there are, how large) go through `find_largest_anywhere` and `sum_everywhere`. A process that stops
+alone would leave the others waiting for ever in their next collective operation. So each process
+checks its own part inside `refuse_together`, before the first sum over all processes, and
+`check_same` compares their arguments.
 """
 
 import hashlib
@@ -33,7 +33,7 @@ WHOLE, CUT = PartitionSpec(), PartitionSpec(AXIS)  # type: ignore[no-untyped-cal
 
 
 def choose_devices(devices: Any) -> tuple[jax.Device, ...]:
-    """Return the devices to cut rows over; none where one device does it all."""
+    """Return the devices to split rows over; an empty tuple means JAX's default device."""
     if devices is None:
         return ()
     if devices == "all":
@@ -62,7 +62,7 @@ def choose_devices(devices: Any) -> tuple[jax.Device, ...]:
 
 @contextmanager
 def spread_over(devices: tuple[jax.Device, ...]) -> Iterator[None]:
-    """Cut rows over devices inside the block, or put all on the one; without devices do nothing."""
+    """Split rows over devices inside the context, or put all on one; () changes nothing."""
     if len(devices) < 2:
         with jax.default_device(devices[0]) if devices else nullcontext():
             yield
@@ -72,7 +72,7 @@ def spread_over(devices: tuple[jax.Device, ...]) -> Iterator[None]:
 
 
 def count_shards() -> int:
-    """Count the devices that rows are cut over; under `jit` too."""
+    """Count the devices that rows are split over; works under `jit`, too."""
     mesh = jax.sharding.get_abstract_mesh()
     return int(mesh.shape[AXIS]) if AXIS in mesh.axis_names else 1
 
@@ -83,12 +83,12 @@ def _get_mesh() -> Mesh:
 
 
 def count_local_shards() -> int:
-    """Count the devices of this process that rows are cut over."""
+    """Count the devices of this process that rows are split over."""
     return len(_get_mesh().local_devices) if count_shards() > 1 else 1
 
 
 def place(array: np.ndarray) -> Array:
-    """Cut the leading axis of an array, or of this process' part of it, over the devices."""
+    """Split the leading axis of an array, or of this process' part of it, over the devices."""
     if count_shards() == 1:
         return jax.device_put(array)  # jnp.asarray would compile a program for each shape
     sharding = NamedSharding(_get_mesh(), CUT)
@@ -97,7 +97,7 @@ def place(array: np.ndarray) -> Array:
 
 
 def place_by_device(parts: Iterator[np.ndarray]) -> Array:
-    """Place one part on each device of this process, built when needed."""
+    """Place one part on each device of this process; an iterator builds each when needed."""
     mesh = _get_mesh()
     pairs = zip(parts, mesh.local_devices, strict=True)
     arrays = [jax.device_put(part, device) for part, device in pairs]
@@ -109,9 +109,9 @@ def place_by_device(parts: Iterator[np.ndarray]) -> Array:
 def apply_one_by_one(function: Callable[..., T], *stacks: Array) -> T:
     """Apply a function to stacked matrices, one by one where several CPU devices do the same.
 
-    jaxlib deals the matrices of a LAPACK call out to a pool of threads and waits for them in one of
-    those threads. Several devices share the pool: with all of its threads waiting, none works, for
-    ever. A single matrix is done by the thread that asks.
+    jaxlib distributes the matrices of a LAPACK call over a pool of threads, and waits for them in
+    one of those threads. Several devices share the pool: once all of its threads wait, none works,
+    and the program hangs. A single matrix is computed by the calling thread.
     """
     if count_shards() == 1 or jax.default_backend() != "cpu":
         return function(*stacks)
@@ -143,7 +143,7 @@ def _gather(values: np.ndarray | float | int) -> np.ndarray:
 
 @contextmanager
 def refuse_together() -> Iterator[None]:
-    """Make all processes give up where one does. Nothing inside may wait for other processes."""
+    """Make all processes fail where one does. Nothing inside may wait for other processes."""
     try:
         yield
     except Exception:  # too little memory, or a file that cannot be read
@@ -156,7 +156,7 @@ def refuse_together() -> Iterator[None]:
 def check_same(asked: dict[str, Any]) -> None:
     """Refuse processes that would compute different things, and name what differs."""
     numbers = np.array([_hash(value) for value in asked.values()])
-    # gathered once, or who sees no difference would wait
+    # gathered once: a process that sees no difference would wait in a second operation
     most, least = np.split(find_largest_anywhere(np.concatenate([numbers, -numbers])), 2)
     if (most != -least).any():
         differing = [name for name, here in zip(asked, most != -least, strict=True) if here]
@@ -164,6 +164,6 @@ def check_same(asked: dict[str, Any]) -> None:
 
 
 def _hash(value: Any) -> float:
-    """Return a few bytes of a hash, exact as a float."""
+    """Return six bytes of a hash as a float, which holds them exactly."""
     content = value.tobytes() if isinstance(value, np.ndarray) else repr(value).encode()
     return float(int.from_bytes(hashlib.sha256(content).digest()[:6]))

@@ -1,11 +1,10 @@
-"""The regression that every sampler here solves, checked and brought to a standard form.
+"""The regression problem of all samplers, checked and brought to a standard form.
 
     t_nk ~ Bernoulli(σ(ψ_n · θ_k))  or  t_n ~ Softmax((ψ_n · θ_k)_k),    θ_k ~ N(m₀ₖ, diag(v))
 
 docs/maths.md (1). With w_k = (θ_k − m₀ₖ)/√v, docs/maths.md (3), this has the prior N(0, I),
-features ψ_n √v and logits ψ_n·m₀ₖ + (ψ_n √v)·w_k. Samplers work on w, so that the size of a prior
-or of a feature is never a number they have to cope with; `Problem.to_weights` brings their answer
-back.
+features ψ_n √v and logits ψ_n·m₀ₖ + (ψ_n √v)·w_k. Samplers work on w, so that they need not care
+about the scale of a prior or of a feature; `Problem.to_weights` turns w back into weights.
 """
 
 import math
@@ -28,11 +27,11 @@ from equivocal.sampling.engine.inputs import (
 from equivocal.sampling.engine.placement import find_largest_anywhere, sum_everywhere
 
 Start = Callable[[int], tuple[np.ndarray, np.ndarray]]  # mean and factor of an output
-WIDEST_LOGIT = 3.0
+WIDEST_LOGIT = 3.0  # sd of a logit at the start of a flow, at most
 
 
 class Likelihood(StrEnum):
-    """How logits become probabilities of targets."""
+    """The likelihood: how logits become probabilities of targets."""
 
     BERNOULLI = "bernoulli"  # K independent yes/no outputs
     SOFTMAX = "softmax"  # one of K classes per row
@@ -40,13 +39,13 @@ class Likelihood(StrEnum):
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """Data and prior after every check. Arrays are NumPy's, in the precision of the run."""
+    """Data and prior after all checks, as NumPy arrays in the precision of the run."""
 
     features: np.ndarray  # (N, D), as given
-    targets: np.ndarray  # (N, K), summed over the repetitions that counts stand for
+    targets: np.ndarray  # (N, K), summed over repetitions of the row
     counts: np.ndarray  # (N,), or (N, K) where outputs have their own
     prior_mean: np.ndarray  # (K, D), or (1, D) where all outputs share it
-    prior_scale: np.ndarray  # (D,), √v; (K, D) until `split` has parted the outputs
+    prior_scale: np.ndarray  # √v, (D,); (K, D) where outputs have their own, until `split`
     likelihood: Likelihood
     in_memory: ClassVar[bool] = True
 
@@ -61,9 +60,9 @@ class Problem:
         likelihood: Likelihood,
         dtype: Any,
     ) -> "Problem":
-        """Check what a caller may have got wrong, then put it into one precision.
+        """Check the arguments of a caller, and convert them to one precision.
 
-        Sizes alone are left to `check_range`, for which processes have to meet.
+        `check_range` checks how large the numbers are, since all processes take part in that.
         """
         psi, t, c, kind = cls._check_rows(features, targets, counts, likelihood, dtype)
         D, K = psi.shape[1], math.prod(t.shape[1:])
@@ -74,7 +73,7 @@ class Problem:
     def _check_rows(
         features: Any, targets: Any, counts: Any, likelihood: Likelihood, dtype: Any
     ) -> tuple[Any, Any, Any, np.dtype]:
-        """Return features, targets and counts after every check, and the precision of the run."""
+        """Return features, targets and counts after all checks, and the precision of the run."""
         psi = check_features(features, dtype)
         c = check_counts(counts, len(psi), psi.dtype, targets)
         return psi, check_targets(targets, c, softmax=likelihood == "softmax"), c, psi.dtype
@@ -101,10 +100,10 @@ class Problem:
 
     @cached_property
     def radius(self) -> float:
-        """A length in w that holds all of the posterior of yes/no outputs, ten times over.
+        """Ten times the radius of a ball in w that holds the posterior of yes/no outputs.
 
-        The mode has ½|w|² ≤ −log p(t | w = 0) ≤ Σ c (log 2 + |ψ·m₀|); √D + 5 is the prior's own
-        reach about it.
+        The mode has ½|w|² ≤ −log p(t | w = 0) ≤ Σ c (log 2 + |ψ·m₀|); √D + 5 is how far the prior
+        reaches about it.
         """
         worst = np.log(2) + np.abs(self.compute_offsets()).max(axis=1)
         loss = float(sum_everywhere((self.row_counts * worst).sum()))
@@ -112,12 +111,12 @@ class Problem:
 
     @cached_property
     def largest(self) -> np.ndarray:
-        """The largest size of each feature, (D,)."""
+        """The largest absolute value of each feature, (D,)."""
         return find_largest_anywhere(np.abs(self.features).max(axis=0)).astype(self.dtype)
 
     @property
     def row_counts(self) -> np.ndarray:
-        """The counts of the rows, (N,): of the output that has most, where these have their own."""
+        """The counts of the rows, (N,): the largest of all outputs, where they have their own."""
         return self.counts if self.counts.ndim == 1 else self.counts.max(axis=1)
 
     @property
@@ -141,7 +140,7 @@ class Problem:
         return theta
 
     def select(self, outputs: np.ndarray) -> "Problem":
-        """Return the problem of some of the outputs."""
+        """Return the problem of some outputs."""
         m0 = self.select_mean(outputs)
         c = self.counts if self.counts.ndim == 1 else self.counts[:, outputs]
         scale = self.prior_scale if self.prior_scale.ndim == 1 else self.prior_scale[outputs]
@@ -150,10 +149,10 @@ class Problem:
         )
 
     def split(self) -> "list[tuple[np.ndarray, Problem]]":
-        """Part the outputs by their prior variances: groups, each with one row of them.
+        """Group the outputs by their prior variances: return their numbers, and their problem.
 
-        A group is filled up to a power of two with outputs that it has already, so that groups
-        share compiled programs.
+        The problem of a group is filled up to a power of two with outputs that it has already, so
+        that groups share compiled programs.
         """
         if self.prior_scale.ndim == 1:
             return [(np.arange(self.num_outputs), self)]
@@ -198,10 +197,11 @@ class Problem:
 
 
 def collapse(problem: Problem) -> Problem:
-    """Merge equal rows, which leaves the likelihood as it is: targets and counts are summed.
+    """Merge equal rows by summing their targets and counts, which does not change the likelihood.
 
-    Rows are compared through one random projection, then in full, so that this costs a sort of N
-    numbers. Where fewer than a tenth of the rows would go, the problem comes back as it is.
+    Rows are compared by one random projection, then in full, so that this costs a sort of N
+    numbers. Where this would remove less than a tenth of the rows, the problem is returned
+    unchanged.
     """
     psi = problem.features
     rng = np.random.default_rng(0)
@@ -219,7 +219,7 @@ def collapse(problem: Problem) -> Problem:
 
 
 def _sum_runs(rows: np.ndarray, sizes: np.ndarray) -> np.ndarray:
-    """Sum each run of so many rows, neighbours first: `np.add.reduceat` takes twice as long."""
+    """Sum runs of neighbouring rows, of these sizes; `np.add.reduceat` takes twice as long."""
     while sizes.max() > 1:
         odd = (np.arange(len(rows)) - np.repeat(np.cumsum(sizes) - sizes, sizes)) % 2 == 1
         second = np.flatnonzero(odd)
@@ -229,7 +229,7 @@ def _sum_runs(rows: np.ndarray, sizes: np.ndarray) -> np.ndarray:
 
 
 def sample_rows(problem: Problem, share: int) -> Problem:
-    """Take about every `share`-th row, in runs spread evenly over all, counted `share` times."""
+    """Return about every `share`-th row, in evenly spaced runs, with `share` times its count."""
     N, run = problem.num_rows, 64
     starts = range(0, N, run * share)
     parts = [problem.read(start, min(start + run, N)) for start in starts]
@@ -241,7 +241,7 @@ def sample_rows(problem: Problem, share: int) -> Problem:
 def start_near_prior(problem: Problem, wide: int) -> Start:
     """Start at the prior, narrowed where logits would have an sd above `WIDEST_LOGIT`.
 
-    The fixed point does not depend on the start, but from logits of ±1e12 no step finds the way.
+    The fixed point does not depend on the start, but from logits of ±1e12 steps do not reach it.
     """
     D = problem.num_features
     with np.errstate(divide="ignore"):

@@ -1,14 +1,13 @@
-"""How the programs of the engine are compiled, and how the shapes of their arrays are named.
+"""Compilation of the engine's programs, and annotations for the shapes of their arrays.
 
-`compile_on_call` is `jax.jit`, with options of its own on a GPU. There XLA times many ways to do
-each matrix product, which takes longer than everything else of a first call; cuBLAS chooses well
-without it. `GPU_OPTIONS` may be changed, before the first call: they affect how long it takes, and
+`compile_on_call` is `jax.jit` with compiler options for a GPU. There XLA times many algorithms for
+each matrix product, which takes longer than the rest of a first call; cuBLAS chooses well without
+that. `GPU_OPTIONS` may be changed before the first call: they affect the time of that call, and
 rounding.
 
 Shapes in signatures are checked at run time where `jaxtyping` is already loaded. This package
-imports with `jax` and `numpy` alone, so `jaxtyping` is used when somebody else brought it in (the
-tests do, with beartype) and is otherwise replaced by annotations that say the same to the reader
-and nothing to Python.
+requires `jax` and `numpy` only, so `jaxtyping` is used if another package has imported it (the
+tests do, with beartype), and is otherwise replaced by annotations that Python ignores.
 """
 
 import sys
@@ -29,7 +28,7 @@ if TYPE_CHECKING or "jaxtyping" in sys.modules:
 else:
 
     class _Unchecked:
-        """`Float[Array, "N D"]` as a note to the reader."""
+        """Annotation such as `Float[Array, "N D"]` that is not checked."""
 
         def __class_getitem__(cls, _: Any) -> type:
             return np.ndarray
@@ -40,12 +39,12 @@ GPU_OPTIONS: dict[str, bool | int] = {
     "xla_gpu_autotune_level": 0,
     "xla_gpu_enable_triton_gemm": False,
 }
-Program = Callable[..., Any]  # as `jax.jit` has it: NumPy arrays may be handed over
+Program = Callable[..., Any]  # as of `jax.jit`, which takes NumPy arrays, too
 
 
 @cache
 def choose_options() -> dict[str, bool | int] | None:
-    """Return the options for the device at hand; none where its XLA does not know them."""
+    """Return the compiler options of the current device; None if its XLA does not know them."""
     if jax.default_backend() != "gpu" or not GPU_OPTIONS:
         return None
     try:
@@ -56,16 +55,16 @@ def choose_options() -> dict[str, bool | int] | None:
 
 
 def compile_on_call(**how: Any) -> Callable[[Program], Program]:
-    """Return a decorator like `jax.jit`, whose arguments it takes."""
+    """Return a decorator like `jax.jit`, with the same keyword arguments."""
 
     def decorate(function: Program) -> Program:
         plain = jax.jit(function, **how)
-        tuned: list[Any] = []  # made when a device has been chosen: importing must start none
+        tuned: list[Any] = []  # compiled at the first call: importing must not start a device
 
         @wraps(function)
         def call(*args: Any, **kwargs: Any) -> Any:
             options = choose_options()
-            # inside another program its options hold, and others are refused
+            # inside another program, JAX refuses options other than that program's
             if options is None or _is_traced(args, kwargs):
                 return plain(*args, **kwargs)
             if not tuned:

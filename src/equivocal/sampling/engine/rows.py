@@ -4,10 +4,10 @@ Every sampler needs, for each output k, sums over rows such as Ψᵀ diag(r_k) �
 equal blocks; the last one is filled up with rows that count zero times, which change nothing.
 Outputs are the leading axis inside a block, so that the work is a batch of matrix products.
 
-Blocks lie in the memory of one device, or are cut over several (`placement`), each of which sums
-its own before the sums are added up; or they are laid out or read from a disk when their turn comes
-(`streaming`). Whoever sums over blocks need not know which. Small problems need no blocks: their
-rows are NumPy arrays (`SmallRows`).
+Blocks lie in the memory of one device; or they are split over several (`placement`), each of which
+sums its own before the sums are added up; or they are laid out or read from a disk when they are
+needed (`streaming`). The sums over blocks work the same in each case. Small problems need no
+blocks: their rows are NumPy arrays (`SmallRows`).
 """
 
 from collections.abc import Callable
@@ -34,7 +34,7 @@ from equivocal.sampling.engine.problem import Problem
 from equivocal.sampling.engine.programs import Array, Float, Int, compile_on_call
 
 T = TypeVar("T")
-HANDED_OVER = 1 << 25  # bytes of features at a time
+HANDED_OVER = 1 << 25  # bytes of features that are passed to JAX at a time
 WIDTH = 16  # outputs whose offsets are computed together
 
 
@@ -57,7 +57,7 @@ class Block(NamedTuple):
 
 
 def count_local_blocks(problem: Problem, block_rows: int) -> int:
-    """Count the blocks of this process: as many as any needs, equally many for each device."""
+    """Count the blocks of this process: the most that any process needs, equal for each device."""
     fewest = int(find_largest_anywhere(-(-problem.num_rows // block_rows)))
     return -(-fewest // count_local_shards()) * count_local_shards()
 
@@ -72,21 +72,18 @@ def lay_out(
 ) -> Rows:
     """Cut a problem into blocks, for some of its outputs; extra features are columns of zeros."""
     blocks = count_local_blocks(problem, block_rows)
-    rows = Rows(
-        features=_cut_features(problem, blocks, block_rows, num_features, handed_over),
-        counts=place(cut_into_blocks(problem.row_counts[:, None], blocks, block_rows)[..., 0]),
-        targets=jax.device_put(np.zeros(0, problem.dtype)),  # `load_outputs` has them
-        offsets=jax.device_put(np.zeros(0, problem.dtype)),
-    )
-    return load_outputs(rows, problem, outputs)
+    features = _cut_features(problem, blocks, block_rows, num_features, handed_over)
+    counts = place(cut_into_blocks(problem.row_counts[:, None], blocks, block_rows)[..., 0])
+    unset = jax.device_put(np.zeros(0, problem.dtype))  # `load_outputs` sets them
+    return load_outputs(Rows(features, counts, unset, unset), problem, outputs)
 
 
 def _cut_features(
     problem: Problem, blocks: int, block_rows: int, num_features: int | None, handed_over: int
 ) -> Array:
-    """Lay out ψ √v, the largest array of a run, a part at a time: JAX copies what it is given.
+    """Lay out ψ √v, the largest array of a run, part by part.
 
-    Its CPU backend holds three copies while it does so.
+    JAX copies the arrays that it is given, and its CPU backend holds three copies meanwhile.
     """
     wide = num_features or problem.num_features
     if count_shards() > 1:
@@ -107,6 +104,7 @@ def _cut_features(
 
 
 def _fill_blocks(problem: Problem, some: range, block_rows: int, wide: int) -> np.ndarray:
+    """Return ψ √v of some blocks, (blocks, rows, wide), filled up with zeros."""
     rows = problem.features[some.start * block_rows : some.stop * block_rows]
     filled = np.zeros((len(some) * block_rows, wide), problem.dtype)
     np.multiply(rows, problem.prior_scale, out=filled[: len(rows), : problem.num_features])
@@ -132,7 +130,7 @@ def load_outputs(rows: Rows, problem: Problem, outputs: slice) -> Rows:
 def compute_offsets(features: np.ndarray, prior_mean: np.ndarray, block_rows: int) -> np.ndarray:
     """Return ψ·m₀, maths (1), (N, K) or (N, 1).
 
-    By products of one shape, so that no bit depends on the rows and outputs beside.
+    All products have one shape, so that no bit depends on which rows and outputs come together.
     """
     N, number = len(features), len(prior_mean)
     width = 1 if number == 1 else WIDTH
@@ -149,17 +147,17 @@ def compute_offsets(features: np.ndarray, prior_mean: np.ndarray, block_rows: in
 
 
 def cut_into_blocks(columns: np.ndarray, blocks: int, block_rows: int) -> np.ndarray:
-    """Return (N, K) as (blocks, rows, K), filled up with zeros."""
+    """Return columns (N, K) as (blocks, rows, K), filled up with zeros."""
     padded = np.zeros((blocks * block_rows, columns.shape[1]), columns.dtype)
     padded[: len(columns)] = columns
     return padded.reshape(blocks, block_rows, columns.shape[1])
 
 
 def _transpose_blocks(problem: Problem, columns: np.ndarray, block_rows: int) -> Array:
-    """Turn (N, K) into (blocks, K, rows), placed where the sums are made.
+    """Transpose columns (N, K) to (blocks, K, rows), placed on the devices that sum over them.
 
-    With a thousand outputs, turning takes a host long; a GPU does it at once.
-    On a CPU the host's way holds one copy less.
+    With a thousand outputs, a GPU transposes far faster than its host. On a CPU, transposing in
+    NumPy holds one copy less.
     """
     blocks = cut_into_blocks(columns, count_local_blocks(problem, block_rows), block_rows)
     if jax.default_backend() == "cpu":
@@ -168,13 +166,13 @@ def _transpose_blocks(problem: Problem, columns: np.ndarray, block_rows: int) ->
 
 
 class InMemory:
-    """The rows of the outputs in flight, and how a slot gets another output."""
+    """The rows of the outputs in flight, one slot for each, which `load` gives to other outputs."""
 
     def __init__(self, problem: Problem, plan: Plan, slots: int) -> None:
         self._problem = problem
         rows = lay_out(problem, slice(0, slots), plan.block_rows, num_features=plan.num_features)
 
-        # slots beyond the outputs hold rows without targets; offsets get their own columns
+        # slots without an output are filled with zeros
         def fill(columns: Array) -> Array:
             beyond = slots - columns.shape[1]
             return jnp.pad(columns, ((0, 0), (0, beyond), (0, 0))) if beyond else columns
@@ -185,7 +183,7 @@ class InMemory:
         self.rows = rows._replace(targets=targets, offsets=offsets, counts=counts)
 
     def load(self, slots: np.ndarray, outputs: np.ndarray) -> None:
-        """Give slots to other outputs."""
+        """Put other outputs into some slots."""
         problem, block_rows = self._problem, self.rows.features.shape[1]
         columns = {"targets": problem.targets[:, outputs]}
         if len(problem.prior_mean) > 1:
@@ -206,7 +204,7 @@ def _set_columns(stacked: Array, slots: Int[Array, " n"], columns: Array) -> Arr
 
 @runtime_checkable
 class Blocks(Protocol):
-    """Rows that are not laid out yet: chunks of several blocks, each fetched by its number."""
+    """Rows that are laid out when needed: chunks of several blocks, each fetched by its number."""
 
     num_chunks: int
 
@@ -217,13 +215,13 @@ class Blocks(Protocol):
 def scan_blocks(
     function: Callable[..., tuple[T, Any]], rows: "Rows | Blocks", *beside: Array
 ) -> tuple[T, Any]:
-    """Sum the first part of a function's answer over blocks, and stack the second parts.
+    """Sum the first part of a function's result over blocks, and stack the second parts.
 
-    What stands `beside` the rows (leading axis: blocks) is handed to the function block by block;
-    one block is worked on at a time, and one chunk fetched. Where blocks are cut over devices, sums
-    are added over them and stacks stay cut.
+    Arrays `beside` the rows (leading axis: blocks) are passed to the function block by block. One
+    block is worked on at a time, and one chunk fetched. Where blocks are split over devices, sums
+    are added over devices, and stacks stay split.
     """
-    there = isinstance(rows, Rows)
+    in_memory = isinstance(rows, Rows)
     leaves = (*(rows if isinstance(rows, Rows) else (jnp.arange(rows.num_chunks),)), *beside)
 
     def call(leaves: tuple[Array, ...]) -> tuple[T, Any]:
@@ -240,7 +238,7 @@ def scan_blocks(
     def on_device(*leaves: Array) -> tuple[T, Any]:
         def call_first(leaves: tuple[Array, ...]) -> T:
             some = take_first(leaves)
-            return call(some if there else take_first(fetch(some)))[0]
+            return call(some if in_memory else take_first(fetch(some)))[0]
 
         def add(total: T, leaves: tuple[Array, ...]) -> tuple[T, Any]:
             found, stacked = call(leaves)
@@ -252,7 +250,7 @@ def scan_blocks(
 
         shapes = jax.eval_shape(call_first, leaves)
         zero = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)
-        return jax.lax.scan(add if there else add_chunk, zero, leaves)
+        return jax.lax.scan(add if in_memory else add_chunk, zero, leaves)
 
     if count_shards() == 1:
         return on_device(*leaves)
@@ -266,7 +264,7 @@ def scan_blocks(
 
 
 def sum_over_blocks(function: Callable[..., T], rows: "Rows | Blocks", *beside: Array) -> T:
-    """Sum over blocks a function that gives arrays."""
+    """Sum a function of a block over all blocks."""
     return scan_blocks(lambda *block: (function(*block), None), rows, *beside)[0]
 
 
@@ -277,7 +275,7 @@ def map_over_blocks(function: Callable[[Block], Array], rows: "Rows | Blocks") -
 
 
 class Averages(NamedTuple):
-    """What the rows say at N(m, GGᵀ)."""
+    """Averages over N(m, GGᵀ) for each output."""
 
     gradient: np.ndarray  # (K, D), g̃
     weights: np.ndarray  # (K, N), c E[y(1 − y)]
@@ -285,7 +283,7 @@ class Averages(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class SmallRows:
-    """Rows that count, for the outputs that are still to converge."""
+    """Rows with counts above zero, for the outputs that have not converged yet."""
 
     features: np.ndarray  # (N, D), ψ √v
     counts: np.ndarray  # (1, N) or (K, N)
@@ -294,7 +292,7 @@ class SmallRows:
 
     @classmethod
     def lay_out(cls, problem: Problem, kind: np.dtype) -> "SmallRows":
-        """Return the rows of a problem in the precision `kind`."""
+        """Return the rows of a problem that count, in the precision `kind`."""
         counted = problem.row_counts > 0
         psi, offsets = problem.features[counted], problem.compute_offsets()[counted]
         columns = problem.counts[counted], problem.targets[counted], offsets

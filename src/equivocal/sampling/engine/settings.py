@@ -1,11 +1,11 @@
-"""What every run receives and returns, whatever its method.
+"""The settings and the outcome of a run, which are the same for every method.
 
-What one method alone needs is in that method's own config.
+Options of a single method are in the config class of that method.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -25,8 +25,9 @@ class Snapshot(NamedTuple):
     particles: np.ndarray  # (outputs, J, D)
 
 
+UNKNOWN: Any = ()  # default of arrays that `Outcome` fills in
 Observer = Callable[[Snapshot], None]
-Report = Callable[[int, int], None]  # how much is done, and of how much
+Report = Callable[[int, int], None]  # the work done so far, and all of the work
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,8 +44,8 @@ class RunSettings:
     precision: Precision = Precision.FULL
     refine: bool = False  # sample exactly where a Gaussian is not enough
     evidence: float = 1.0  # b, by which counts and targets were multiplied
-    compiled: bool = False  # solve small problems, too, by compiled programs
-    brief: bool = False  # one fit of many to compare: what converges slowly is left where it is
+    compiled: bool = False  # use compiled programs for small problems, too
+    brief: bool = False  # one of many fits to compare: stop early where convergence is slow
 
     def tell(self, done: int, total: int) -> None:
         """Report progress, if a callable was given."""
@@ -54,41 +55,40 @@ class RunSettings:
 
 @dataclass(kw_only=True, eq=False)
 class Outcome:
-    """What a method found, in the coordinates w of `problem`, for all K outputs.
+    """The solution of all K outputs, in the coordinates w of `problem`.
 
     A Gaussian method fills `factor`, and particles are drawn from N(mean, factor factorᵀ) later;
     the others fill `particles`.
     """
 
     mean: np.ndarray  # (K, D)
-    covariance: np.ndarray | None = None  # (K, D, D) where it is not that of the particles
+    covariance: np.ndarray | None = None  # (K, D, D), if estimated from more than the particles
     factor: np.ndarray | None = None  # (K, D, r)
     particles: np.ndarray | None = None  # (K, J, D)
     converged: np.ndarray  # (K,) bool
     steps: np.ndarray  # (K,)
     time: np.ndarray  # (K,) τ reached
-    mean_residual: np.ndarray  # (K,) in posterior sd; NaN where the method has none
-    covariance_residual: np.ndarray  # (K,)
+    mean_residual: np.ndarray = UNKNOWN  # (K,) in posterior sd; NaN where the method has none
+    covariance_residual: np.ndarray = UNKNOWN  # (K,)
     repaired: int = 0  # particles that diverged and were reset
-    remedy: str = "use a narrower prior, rescaled features or method='exact-flow'"  # where so
-    stop_reason: str = ""  # why it stopped where it did not converge
-    notes: list[str] = field(default_factory=list)
-    in_subspace: bool = False  # particles are combinations of those at the start
+    remedy: str = "use a narrower prior, rescaled features or method='exact-flow'"  # if repaired
+    stop_reason: str = ""  # why the run stopped, for outputs that did not converge
+    notes: list[str] = field(default_factory=list)  # further parts of the verdict
+    in_subspace: bool = False  # particles are linear combinations of those at the start
     chains: int = 1
-    r_hat: np.ndarray = field(
-        default_factory=lambda: np.zeros(0)
-    )  # (K,), of chains: the worst weight
-    ess: np.ndarray = field(default_factory=lambda: np.zeros(0))  # (K,), likewise
-    covariance_shift: np.ndarray = field(default_factory=lambda: np.zeros(0))  # (K,), of a Gaussian
-    refined: np.ndarray = field(default_factory=lambda: np.zeros(0))  # (K,) bool
+    r_hat: np.ndarray = UNKNOWN  # (K,), of the weight that has converged least
+    ess: np.ndarray = UNKNOWN  # (K,), likewise
+    covariance_shift: np.ndarray = UNKNOWN  # (K,), of a Gaussian
+    refined: np.ndarray = UNKNOWN  # (K,) bool, outputs that were sampled exactly afterwards
 
     def __post_init__(self) -> None:
-        """Fill in what the method has none of: NaN, and no output was refined."""
+        """Fill in what the method does not know: NaN, and no output was refined."""
         K = len(self.mean)
-        self.refined = np.zeros(K, bool)
-        for name in ("r_hat", "ess", "covariance_shift"):
-            if not len(getattr(self, name)):
+        for name in ("mean_residual", "covariance_residual", "r_hat", "ess", "covariance_shift"):
+            if getattr(self, name) is UNKNOWN:
                 setattr(self, name, np.full(K, np.nan))
+        if self.refined is UNKNOWN:
+            self.refined = np.zeros(K, bool)
 
 
 def make_keys(seed: int, outputs: range | np.ndarray) -> jax.Array:

@@ -1,10 +1,10 @@
-"""The flow of small problems in NumPy: a few matrix products a step, and nothing to compile.
+"""The flow of small problems in NumPy: a few matrix products per step, and nothing to compile.
 
 The fixed point is that of `flow`, docs/maths.md (5), in the same coordinates of G. For yes/no
 outputs there is only one, since the bound (4) is concave in m and in a factor of P (Challis and
-Barber 2013, JMLR 14:2239). Each step is (15) with s near 1, then corrections of the mean as in
-`flow.correct_mean`, neither with a look at the bound. That is enough for most problems; an output
-that does not converge is left to `flow`. Classes are solved by `classes`.
+Barber 2013, JMLR 14:2239). Each step is (15) with s near 1, followed by corrections of the mean as
+in `flow.correct_mean`; neither checks the bound. That is enough for most problems; outputs that do
+not converge are solved by `flow`. Classes are solved by `classes`.
 
 `MOST_WORK` sets the largest problem that is solved here, and may be changed.
 """
@@ -25,13 +25,13 @@ from equivocal.sampling.engine.settings import Outcome, RunSettings
 
 __all__ = ["flow_small", "is_small"]
 
-# K N (D² + AVERAGING); a step then takes a core 30 ms or so, and compiling takes it seconds
+# Largest K N (D² + AVERAGING): a step then takes a core about 30 ms, where compiling takes seconds.
 MOST_WORK, AVERAGING = 1 << 29, 1 << 12
-STEPS = 40  # what needs more is left to `flow`
-CORRECTIONS = 8  # of the mean after each step, at most
-SHORT = 0.1  # posterior sd: a correction from here is the last
+STEPS = 40  # outputs that need more are solved by `flow`
+CORRECTIONS = 8  # largest number of corrections of the mean after each step
+SHORT = 0.1  # posterior sd: after a correction shorter than this, no other follows
 LEAST_DAMPING = 0.1
-COARSE = 1e-3  # a tolerance for which single precision is enough
+COARSE = 1e-3  # from this tolerance on, single precision is enough
 
 
 class State(NamedTuple):
@@ -39,16 +39,17 @@ class State(NamedTuple):
 
     mean: np.ndarray  # (K, D), m
     factor: np.ndarray  # (K, D, D), G
-    damping: np.ndarray  # (K,), s; 0 at the start, where the mean is not to be corrected
-    misfit: np.ndarray  # (K, D, D), S − I where it began
+    damping: np.ndarray  # (K,), s; 0 at a start from which the mean is not corrected
+    misfit: np.ndarray  # (K, D, D), S − I before the step
     mean_residual: np.ndarray  # (K,), as in `flow.FlowInfo`
     covariance_residual: np.ndarray  # (K,)
 
 
 def is_small(problem: Problem, rule: FlowRule, settings: RunSettings) -> bool:
-    """Return whether `flow_small` serves the problem, so that no program need be compiled.
+    """Return whether `flow_small` can solve the problem, so that no program need be compiled.
 
-    A budget that is too small for it is refused: compiled programs would give other bits.
+    A memory budget that is too small for it is refused, since compiled programs would give other
+    bits.
     """
     free = settings.num_steps is None and not settings.compiled
     plain = free and settings.precision is Precision.FULL
@@ -75,7 +76,7 @@ def flow_small(
 ) -> Outcome:
     """Flow every output to its fixed point; `converged` says which of them reached it.
 
-    From a start that is `near` the mean of a yes/no output is corrected before the first step, too.
+    From a start that is `near`, the mean of a yes/no output is corrected before the first step.
     """
     K = problem.num_outputs
     kind = np.dtype(np.float32) if tolerance >= COARSE else problem.dtype
@@ -108,6 +109,7 @@ def flow_small(
 
 
 def _prepare_outcome(problem: Problem) -> Outcome:
+    """Return an outcome to be filled in, in which no output has converged."""
     K, D = problem.num_outputs, problem.num_features
     return Outcome(
         mean=np.zeros((K, D), problem.dtype),
@@ -121,7 +123,7 @@ def _prepare_outcome(problem: Problem) -> Outcome:
 
 
 def _take_step(rows: SmallRows, state: State, room: np.ndarray) -> State:
-    """Correct the mean, sum the rows there, and apply (15); `room`, (K, N, D), is overwritten."""
+    """Correct the mean, sum over the rows, and apply (15); `room`, (K, N, D), is overwritten."""
     m, G = state.mean, state.factor
     B = np.matmul(rows.features, G, out=room)
     v = np.einsum("knd,knd->kn", B, B)
@@ -147,7 +149,7 @@ def _take_step(rows: SmallRows, state: State, room: np.ndarray) -> State:
 
 
 def _choose_damping(state: State, misfit: np.ndarray) -> np.ndarray:
-    """Return s: 1 at first, then Aitken's, which is less where P goes to and fro."""
+    """Return s: 1 at first, then by Aitken's rule, which gives less where P oscillates."""
     change = misfit - state.misfit
     along, square = -(state.misfit * change).sum(axis=(1, 2)), (change**2).sum(axis=(1, 2))
     best = state.damping * along / np.maximum(square, np.finfo(misfit.dtype).tiny)
@@ -169,7 +171,7 @@ def _correct_mean(rows: SmallRows, m: np.ndarray, G: np.ndarray, v: np.ndarray) 
 
 
 def _invert_triangular(L: np.ndarray) -> np.ndarray:
-    """Return L⁻¹ by halves: NumPy's inverse takes four times as long, unaware of triangles."""
+    """Return L⁻¹ by halves: NumPy's inverse ignores triangles, and takes four times as long."""
     D = L.shape[-1]
     if D <= 32:
         return np.linalg.inv(L)

@@ -2,13 +2,12 @@
 
 Features may be a `numpy.memmap`, a zarr or HDF5 array, or anything with `shape`, `dtype`, `chunks`
 and slices that NumPy understands; targets and counts may be such arrays too. They are streamed when
-they would not fit into the memory budget, and then nothing of them is kept but one number or two
-for each row and output in flight. The samplers are the same: inside their compiled sums a block is
-asked for by its number, and the answer comes from `StreamedRows`. One pass over all rows checks
-them before anything is computed.
+they would not fit into the memory budget; only one or two numbers are then kept for each row and
+output in flight. The samplers do not change: their compiled sums request a chunk by its number, and
+`StreamedRows` reads it. One pass over all rows checks them before anything is computed.
 
-Rows in the caller's own memory are passed to the sums in the same way where the budget has no room
-to lay them out all at once (`plan`). Blocks and sums are the same either way, to the last bit.
+Rows in the caller's own memory are streamed in the same way where the budget has no room to lay
+them out all at once (`plan`). Blocks and sums are the same either way, to the last bit.
 """
 
 import mmap
@@ -44,7 +43,7 @@ CHUNK = 1 << 22  # bytes of features that are read or laid out at once
 
 
 def is_streamed(features: Any, dtype: Any, memory_budget: int | None) -> bool:
-    """Return whether features lie outside memory and should stay there."""
+    """Return whether features are in a file, and too large to be read into memory."""
     lazy = isinstance(features, np.memmap) or all(
         hasattr(features, name) for name in ("shape", "dtype", "chunks")
     )
@@ -57,7 +56,7 @@ def is_streamed(features: Any, dtype: Any, memory_budget: int | None) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class StreamedProblem(Problem):
-    """As `Problem`, but `features`, `targets` and `counts` are wherever the caller keeps them."""
+    """A `Problem` whose `features`, `targets` and `counts` stay where the caller keeps them."""
 
     in_memory: ClassVar[bool] = False
     features: Any
@@ -68,7 +67,7 @@ class StreamedProblem(Problem):
     def _check_rows(
         features: Any, targets: Any, counts: Any, likelihood: Likelihood, dtype: Any
     ) -> tuple[Any, Any, Any, np.dtype]:
-        """Check shapes; `check_range` reads through all rows and checks them."""
+        """Check the shapes; `check_range` reads all rows and checks their values."""
         if likelihood is Likelihood.SOFTMAX:
             fail("rows are read from disk for likelihood='bernoulli' alone; load them for softmax.")
         N = features.shape[0]
@@ -81,7 +80,7 @@ class StreamedProblem(Problem):
 
     @cached_property
     def _checked(self) -> tuple[np.ndarray, float]:
-        """The largest size of each feature and the sum of the counts, from one pass of checks."""
+        """The largest absolute value of each feature and the sum of all counts; checks all rows."""
         largest, total = np.zeros(self.num_features), 0.0
         step = max(1, CHUNK // (self.num_features * self.dtype.itemsize))
         for start in range(0, self.num_rows, step):
@@ -92,7 +91,7 @@ class StreamedProblem(Problem):
 
     @property
     def largest(self) -> np.ndarray:
-        """The largest size of each feature, (D,)."""
+        """The largest absolute value of each feature, (D,)."""
         return self._checked[0].astype(self.dtype)
 
     @property
@@ -111,7 +110,7 @@ class StreamedProblem(Problem):
         except UserError as error:
             where = f" Rows are counted here from row {start:,} of the file." if start else ""
             raise UserError(f"{error}{where}") from None
-        # a copy before pages go, since features of the run's own kind were not copied yet
+        # a copy before the pages are released: features of the run's precision are still a view
         found = np.array(psi), t, c
         for array in (self.features, self.targets, self.counts):
             _forget_pages(array)
@@ -119,7 +118,7 @@ class StreamedProblem(Problem):
 
 
 def _read_rows(array: Any, start: int, stop: int) -> np.ndarray:
-    """Read rows of an array that lies in a file; every kind of file has errors of its own."""
+    """Read rows of an array in a file; catch any exception, as each file format has its own."""
     try:
         return np.asarray(array[start:stop])
     except Exception as error:
@@ -138,10 +137,10 @@ def _forget_pages(array: Any) -> None:
 
 @jax.tree_util.register_static
 class StreamedRows:
-    """Rows of the outputs that slots hold at the moment, as chunks of blocks made when asked for.
+    """Rows of the outputs in the slots, as chunks of blocks that are made on request.
 
-    Compiled sums ask for a chunk by its number. They do so while they run, so whoever gives slots
-    to other outputs has waited for them.
+    Compiled sums request a chunk by its number while they run. So a caller must wait for them to
+    finish before `load` puts other outputs into slots.
     """
 
     def __init__(self, problem: Problem, plan: Plan, outputs: np.ndarray) -> None:
@@ -154,19 +153,19 @@ class StreamedRows:
 
     @property
     def rows(self) -> "StreamedRows":
-        """What the sums are given; see `rows.InMemory`."""
+        """The rows to sum over: this object itself; see `rows.InMemory`."""
         return self
 
     def load(self, slots: np.ndarray, outputs: np.ndarray) -> None:
-        """Give slots to other outputs."""
+        """Put other outputs into some slots."""
         self.outputs[slots] = outputs
 
     def fetch(self, number: Int[Array, ""]) -> Rows:
-        """Fetch one chunk by a call from the compiled program to the host."""
+        """Fetch one chunk; the compiled program calls the host for it."""
         n, r, slots = self.together, self.block_rows, len(self.outputs)
         own = 1 if len(self.problem.prior_mean) == 1 else slots
         counts = (n, r) if np.ndim(self.problem.counts) < 2 else (n, slots, r)
-        # as bits: the thread that calls back knows nothing of enable_x64, and would round
+        # as bits: enable_x64 does not hold in the thread that calls back, which would round
         bits = (2,) * (self.problem.dtype.itemsize // 8)
         shapes = [
             jax.ShapeDtypeStruct(shape + bits, np.uint32)  # type: ignore[no-untyped-call]
@@ -206,16 +205,17 @@ class StreamedRows:
 def iterate_outputs(
     problem: Problem, plan: Plan, together: int
 ) -> Iterator[tuple[range, Rows | Blocks]]:
-    """Yield outputs in groups, each with its rows from wherever they are.
+    """Yield outputs in groups, each with its rows, in memory or streamed.
 
-    What is asked of the rows must be answered before the next ones are taken.
+    Sums over the rows of a group must be finished before the next group is requested.
     """
     K = problem.num_outputs
     groups = [range(first, min(first + together, K)) for first in range(0, K, together)]
     if plan.streamed:
         streamed = StreamedRows(problem, plan, np.array(groups[0]))
         for some in groups:
-            if len(some) != len(streamed.outputs):  # only then: a compiled program belongs to one
+            # only for another size, since a program is compiled for each `StreamedRows`
+            if len(some) != len(streamed.outputs):
                 streamed = StreamedRows(problem, plan, np.array(some))
             streamed.outputs[:] = some
             yield some, streamed

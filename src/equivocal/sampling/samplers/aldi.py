@@ -8,13 +8,13 @@ C^{1/2} is the D×J matrix of θ_j − m over √J, so W_j ∈ ℝᴶ and no mat
 Garbuno-Inigo, Nüsken and Reich (2020), arXiv:1912.02859.
 
 Its long-run law is the exact posterior (J > D + 1), up to the O(Δt) bias of the Euler–Maruyama
-step, so it sees skewness that no Gaussian method does. The ensemble starts at the Gaussian of
-`mean_field`, where C is right from the first step on. Mean and covariance are averages over the
-second half of the run; the particles are the last ensemble. Applies to small and middle-sized
-problems: each step costs N·D·J.
+step, so it represents skewness, which no Gaussian method does. The ensemble starts at the Gaussian
+of `mean_field`, where C is right from the first step on. Mean and covariance are averages over the
+second half of the run; the particles are the last ensemble. It is suited to problems of small and
+moderate size: each step costs N·D·J.
 
-It counts as converged if the means of the last two quarters agree to 0.2 posterior standard
-deviations, no particle was reset, and the run was long enough to tell: a total time
+An output counts as converged if the means of the last two quarters agree to 0.2 posterior standard
+deviations, no particle was reset, and the run was long enough to judge that: a total time
 num_steps·Δt of at least 5, since with C right every direction forgets its start as e^(−t).
 """
 
@@ -27,7 +27,7 @@ import numpy as np
 
 from equivocal.sampling.engine.ensembles import draw_standard_noise, repair, run_ensemble
 from equivocal.sampling.engine.inputs import check_positive, fail
-from equivocal.sampling.engine.plan import make_plan
+from equivocal.sampling.engine.plan import Plan, make_plan
 from equivocal.sampling.engine.problem import Problem
 from equivocal.sampling.engine.programs import Array, Float, Int, PRNGKey, compile_on_call
 from equivocal.sampling.engine.rows import Block, Blocks, Rows, sum_over_blocks
@@ -50,7 +50,7 @@ class AldiConfig:
 
 
 class AldiState(NamedTuple):
-    """All that the next step reads, and sums over the second half of the run."""
+    """The state that the next step reads, and sums over the second half of the run."""
 
     particles: Float[Array, "K J D"]  # θ
     time: Float[Array, " K"]  # t
@@ -62,7 +62,7 @@ class AldiState(NamedTuple):
 
 
 class AldiInfo(NamedTuple):
-    """What a diagnostic may want; `step` never reads it."""
+    """Quantities for diagnostics; `step` does not read them."""
 
     mean: Float[Array, "K D"]  # m
     spread: Float[Array, " K"]  # trace(C); falls to 0 if the ensemble collapses
@@ -120,6 +120,13 @@ def step(
     return moved, AldiInfo(m[:, 0], (centred**2).sum(axis=(1, 2)) / J)
 
 
+def plan_run(problem: Problem, settings: RunSettings) -> Plan:
+    """Return how many rows and outputs are worked on at a time."""
+    D, J = problem.num_features, settings.num_particles
+    per_output = 8 * J * D + 2 * J * J + 4 * D * D
+    return make_plan(problem, settings.memory_budget, per_output=per_output, per_row=4 * J)
+
+
 def run(problem: Problem, config: AldiConfig, settings: RunSettings) -> Outcome:
     """Run ALDI for all outputs, from the Gaussian of `mean_field`."""
     D, J = problem.num_features, settings.num_particles
@@ -133,9 +140,7 @@ def run(problem: Problem, config: AldiConfig, settings: RunSettings) -> Outcome:
     gaussian = mean_field.run_gaussian(problem, mean_field.RULE, unlimited)
     mean, factor = gaussian.mean, gaussian.factor
     assert factor is not None, "mean-field gives a factor"
-    plan = make_plan(
-        problem, settings.memory_budget, per_output=8 * J * D + 2 * J * J + 4 * D * D, per_row=4 * J
-    )
+    plan = plan_run(problem, settings)
     last: list[AldiState] = []
 
     def start(keys: PRNGKey, outputs: range) -> AldiState:
@@ -150,7 +155,7 @@ def run(problem: Problem, config: AldiConfig, settings: RunSettings) -> Outcome:
             last.append(state)
         return state, jnp.full(len(state.steps), done)
 
-    unfinished = "the number of steps ran out"  # cannot be seen: `advance` stops at num_steps
+    unfinished = "the number of steps ran out"  # never reported: `advance` stops at num_steps
     given = (problem, plan, settings, start, advance)
     outcome = run_ensemble(*given, num_steps=num_steps, unfinished=unfinished)
     outcome.remedy = "make step_size smaller, the prior narrower, or use method='exact-flow'"
@@ -159,7 +164,7 @@ def run(problem: Problem, config: AldiConfig, settings: RunSettings) -> Outcome:
 
 
 def _summarise(outcome: Outcome, last: list[AldiState], num_steps: int, time: float) -> None:
-    """Average over the second half, and say whether its two quarters agree and tell enough."""
+    """Average over the second half of the run, and judge whether it has converged."""
     third_size = 3 * num_steps // 4 - num_steps // 2
     fourth_size = num_steps - 3 * num_steps // 4
     sums = ((state.third, state.fourth, state.second_moment) for state in last)

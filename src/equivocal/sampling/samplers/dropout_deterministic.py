@@ -22,8 +22,8 @@ is P̂ (I + Δτ H P̂)⁻¹ H (θ − m).
 Only the deviations are tamed: the mean's step is explicit and needs Δτ λ_max(P̂H) < 2. With
 `step_size=None` each step takes Δτ = ½ / (λ_max(P̂H) + λ_max(P̂P₀⁻¹)), at most ½. A fixed step that
 is too long makes particles diverge; they are reset and counted, and an output that lost any has not
-converged. It applies where the article is to be followed; for the posterior itself `exact_flow`
-gets there in fewer steps and detects convergence.
+converged. Use this sampler to follow the article; for the posterior itself, `exact_flow` needs
+fewer steps and detects convergence.
 """
 
 from dataclasses import dataclass
@@ -41,7 +41,7 @@ from equivocal.sampling.engine.ensembles import (
 )
 from equivocal.sampling.engine.inputs import check_choice, check_positive, fail
 from equivocal.sampling.engine.placement import apply_one_by_one
-from equivocal.sampling.engine.plan import make_plan
+from equivocal.sampling.engine.plan import Plan, make_plan
 from equivocal.sampling.engine.problem import Problem
 from equivocal.sampling.engine.programs import Array, Float, Int, PRNGKey, compile_on_call
 from equivocal.sampling.engine.rows import Block, Blocks, Rows, sum_over_blocks
@@ -50,15 +50,15 @@ from equivocal.sampling.engine.settings import Outcome, RunSettings
 __all__ = ["NUM_STEPS", "DropoutConfig"]
 
 NUM_STEPS = 500
-PADDED_FROM = 32  # weights; below, filling up costs more than it gains
+PADDED_FROM = 32  # weights; with fewer, padding costs more than it gains
 LONGEST_STEP, SAFETY = 0.5, 0.5
 
 
 class Taming(StrEnum):
     """Which M damps the deviations."""
 
-    CONSISTENT = "consistent"  # (Δτ ΨP̂Ψᵀ + μ[R]⁻¹)⁻¹, which the equation asks for
-    PRINTED = "printed"  # (Δτ ΨP̂Ψᵀ + μ[R])⁻¹, as the article has it
+    CONSISTENT = "consistent"  # (Δτ ΨP̂Ψᵀ + μ[R]⁻¹)⁻¹, consistent with the equation
+    PRINTED = "printed"  # (Δτ ΨP̂Ψᵀ + μ[R])⁻¹, as printed in the article
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,7 +80,7 @@ class DropoutConfig:
 
 
 class DropoutState(NamedTuple):
-    """All that the next step reads."""
+    """The state that the next step reads."""
 
     particles: Float[Array, "K J D"]  # θ
     time: Float[Array, " K"]  # τ
@@ -89,7 +89,7 @@ class DropoutState(NamedTuple):
 
 
 class DropoutInfo(NamedTuple):
-    """What a diagnostic may want; `step` never reads it."""
+    """Quantities for diagnostics; `step` does not read them."""
 
     step_size: Float[Array, " K"]  # Δτ taken
     change: Float[Array, " K"]  # ‖P̂_s − P̂_{s−1}‖₂ / ‖P̂_{s−1}‖₂
@@ -103,7 +103,7 @@ def init(keys: PRNGKey, num_particles: int, num_features: int) -> DropoutState:
 
 
 def fill_up(state: DropoutState, num_features: int) -> DropoutState:
-    """Return the same state with weights on columns of zeros, which stay at zero."""
+    """Return the state with weights for columns of zeros added, which stay at zero."""
     pad = ((0, 0), (0, 0), (0, num_features - state.particles.shape[-1]))
     return jax.tree.map(lambda leaf: jnp.pad(leaf, pad) if leaf.ndim == 3 else leaf, state)
 
@@ -252,16 +252,22 @@ def step(
     return _move(halves[:, 1], state, F, g, basis_H, config, radius)
 
 
-def run(problem: Problem, config: DropoutConfig, settings: RunSettings) -> Outcome:
-    """Run Algorithm 1 for all outputs."""
+def plan_run(problem: Problem, settings: RunSettings) -> Plan:
+    """Return how many rows and outputs are worked on at a time."""
     D, J = problem.num_features, settings.num_particles
-    plan = make_plan(
+    return make_plan(
         problem,
         settings.memory_budget,
         per_output=6 * J * D + 6 * D * D,
         per_row=4 * J + 2 * D,
         pad=D >= PADDED_FROM,
     )
+
+
+def run(problem: Problem, config: DropoutConfig, settings: RunSettings) -> Outcome:
+    """Run Algorithm 1 for all outputs."""
+    D, J = problem.num_features, settings.num_particles
+    plan = plan_run(problem, settings)
 
     def start(keys: PRNGKey, _: range) -> DropoutState:
         return fill_up(init(keys, J, D), plan.num_features)

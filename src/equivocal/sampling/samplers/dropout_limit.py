@@ -2,7 +2,7 @@
 
 Both half steps of `dropout_deterministic` are affine in a particle once the averages over the
 ensemble are known, so an ensemble that starts as N(m₀, P₀) stays Gaussian, and in the limit J → ∞
-its mean m and covariance P say everything. Dropping a fraction ρ of the deviations' entries keeps
+its mean m and covariance P determine it. Dropping a fraction ρ of the deviations' entries keeps
 their variances and thins their covariances, docs/maths.md (11):
 
     P̂ = (1 − ρ) P + ρ diag(P)
@@ -13,8 +13,8 @@ in coordinates where the prior is N(0, I), (9) and (10) become
     m' = m − Δτ P̂ g                     P' = T P Tᵀ,     T = I − ½Δτ P̂ (I + Δτ H P̂)⁻¹ H
     m" = m' − Δτ Q m'                   P" = T' P' T'ᵀ,  T' = (1 + ½Δτ) I − ½Δτ Q
 
-where Q = P̂' (Δτ diag(P̂') + I)⁻¹. No random number is drawn: what a finite ensemble adds is noise of
-order J^(−1/2), and its steps are a little shorter, since noise makes λ_max larger.
+where Q = P̂' (Δτ diag(P̂') + I)⁻¹. No random number is drawn. A finite ensemble differs by noise of
+order J^(−1/2), and takes slightly shorter steps, since noise makes λ_max larger.
 """
 
 from collections.abc import Iterator
@@ -94,7 +94,7 @@ def _step(
     state: LimitState,
     rate: float,
 ) -> LimitState:
-    """Take one step of every output, one after the other: H of all of them would fill memory."""
+    """Take one step of every output, one after another: H of all together would fill memory."""
 
     def advance(given: tuple[LimitState, Array, Array]) -> LimitState:
         (time, m, P), t, offset = given

@@ -8,7 +8,7 @@ sΛ)^(−½)) Vᵀ, written for a factor G of the deviations d, so that it costs
 particles there are.
 
 `expectations="quadrature"` (default): a row's logit is N(ψᵀm, ψᵀPψ), so its averages are integrals
-in one variable. The result is that of `mean_field` at every J; particles are handed out at the end,
+in one variable. The result is that of `mean_field` for every J; particles are drawn at the end,
 with exactly its moments where J > D.
 `expectations="ensemble"`: averages over the particles, as in the article, from a start with the
 prior's moments (`start_near_prior`). The fixed point then lies O(J^(−1/2)) away.
@@ -28,7 +28,7 @@ from equivocal.sampling.engine.likelihoods import (
     average_over_ensemble,
     compute_deviations,
 )
-from equivocal.sampling.engine.plan import make_plan
+from equivocal.sampling.engine.plan import Plan, make_plan
 from equivocal.sampling.engine.problem import Likelihood, Problem
 from equivocal.sampling.engine.queue import run_flow
 from equivocal.sampling.engine.settings import Outcome, RunSettings
@@ -40,7 +40,7 @@ init = start_flow  # an ensemble about `mean` with covariance `factor` `factor`�
 
 
 class Expectations(StrEnum):
-    """Where averages over the ensemble come from."""
+    """How averages over the ensemble are computed."""
 
     QUADRATURE = "quadrature"  # from the ensemble's mean and covariance
     ENSEMBLE = "ensemble"  # from its particles
@@ -48,7 +48,7 @@ class Expectations(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class ExactFlowConfig:
-    """How the flow averages."""
+    """How the flow computes averages."""
 
     expectations: str = Expectations.QUADRATURE
 
@@ -68,8 +68,20 @@ def run(problem: Problem, config: ExactFlowConfig, settings: RunSettings) -> Out
     return _run_ensemble(problem, settings)
 
 
+def plan_ensemble(problem: Problem, settings: RunSettings) -> Plan:
+    """Return how many rows and outputs are worked on at a time, for averages over particles."""
+    D, J = problem.num_features, settings.num_particles
+    return make_plan(
+        problem,
+        settings.memory_budget,
+        per_output=8 * D * D + D * J,
+        per_row=3 * (D + J),
+        per_row_kept=3 + J,
+    )
+
+
 def _run_ensemble(problem: Problem, settings: RunSettings) -> Outcome:
-    """Average over particles. Where J ≤ D, G holds the J − 1 directions the ensemble spans."""
+    """Flow with averages over particles; where J ≤ D, G holds the J − 1 spanned directions."""
     D, J = problem.num_features, settings.num_particles
     rank = min(J - 1, D)
     confined = J <= D
@@ -82,17 +94,10 @@ def _run_ensemble(problem: Problem, settings: RunSettings) -> Outcome:
         noise = make_simplex(J) if confined else draw_noise(settings.seed, range(k, k + 1), J, D)[0]
         return noise.astype(problem.dtype)
 
-    plan = make_plan(
-        problem,
-        settings.memory_budget,
-        per_output=8 * D * D + D * J,
-        per_row=3 * (D + J),
-        per_row_kept=3 + J,
-    )
     outcome = run_flow(
         problem,
-        plan,
-        # averages over J particles miss the bound that the line search watches by about D/2J nats
+        plan_ensemble(problem, settings),
+        # averages over J particles change the bound of the line search by about D/2J nats
         FlowRule(compute_deviations, average_over_ensemble, slack=D / J, symmetric=True),
         tolerance=settings.tolerance,
         num_steps=settings.num_steps or NUM_STEPS,

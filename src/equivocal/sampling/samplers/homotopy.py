@@ -1,4 +1,4 @@
-"""The homotopy method: from the prior at τ = 0 to the posterior at τ = 1, likelihood half alone.
+"""The homotopy method: from the prior at τ = 0 to the posterior at τ = 1, by the likelihood alone.
 
     dθ/dτ = −½ P Ψᵀ ( μ[R] Ψ(θ − m) + 2 (μ[y] − t) )                        docs/maths.md (20)
 
@@ -8,14 +8,14 @@ S = ZᵀRZ = dᵀHd = V Λ Vᵀ this is solved by
 
     m ← m − d V diag(Δτ / (1 + ΔτΛ)) Vᵀ dᵀ g        d ← d V diag((1 + ΔτΛ)^(−½)) Vᵀ        (21)
 
-A step is Δτ = κ/λ_max(S), so that each changes the ensemble by about the same share; early steps
-are as short as the data are strong. It stops at τ = 1 and cannot correct itself there: an
-approximation even for infinitely many particles, good when the posterior is near the prior. With
-J ≤ D it stays in its subspace.
+A step is Δτ = κ/λ_max(S), so that each changes the ensemble by about the same share; the more
+informative the data, the shorter the first steps. It stops at τ = 1, where errors can no longer be
+corrected: an approximation even for infinitely many particles, good when the posterior is near the
+prior. With J ≤ D the ensemble stays in its subspace.
 
-Where the rows are saturated for every particle, S says nothing of how long a step may be and one
-leap reaches τ = 1. So an output counts as converged if it got to τ = 1, no particle was reset,
-and no step moved the mean by more than `LONGEST_MOVE` of the ensemble's standard deviations.
+Where the rows are saturated for every particle, S does not limit the step, and one step reaches
+τ = 1. So an output counts as converged if it reached τ = 1, no particle was reset, and no step
+moved the mean by more than `LONGEST_MOVE` of the ensemble's standard deviations.
 """
 
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ import numpy as np
 from equivocal.sampling.engine.ensembles import draw_standard_noise, repair, run_ensemble
 from equivocal.sampling.engine.inputs import check_positive
 from equivocal.sampling.engine.placement import apply_one_by_one
-from equivocal.sampling.engine.plan import make_plan
+from equivocal.sampling.engine.plan import Plan, make_plan
 from equivocal.sampling.engine.problem import Problem
 from equivocal.sampling.engine.programs import Array, Float, Int, PRNGKey, compile_on_call
 from equivocal.sampling.engine.rows import Block, Blocks, Rows, sum_over_blocks
@@ -40,17 +40,17 @@ LONGEST_MOVE = 10.0
 
 @dataclass(frozen=True, kw_only=True)
 class HomotopyConfig:
-    """How fine the path is."""
+    """How fine the steps are."""
 
     step_size: float = 0.2  # κ, in units of 1/λ_max
 
     def __post_init__(self) -> None:
-        # one whole step would not resolve the fastest rate
+        # a step of 1/λ_max would not resolve the fastest rate
         check_positive(self.step_size, "step_size", below=1.0)
 
 
 class HomotopyState(NamedTuple):
-    """All that the next step reads."""
+    """The state that the next step reads."""
 
     particles: Float[Array, "K J D"]  # θ
     time: Float[Array, " K"]  # τ in [0, 1]
@@ -59,7 +59,7 @@ class HomotopyState(NamedTuple):
 
 
 class HomotopyInfo(NamedTuple):
-    """What a diagnostic may want; `step` never reads it."""
+    """Quantities for diagnostics; `step` does not read them."""
 
     step_size: Float[Array, " K"]  # Δτ taken
 
@@ -114,12 +114,16 @@ def step(
     return moved, HomotopyInfo(dt)
 
 
+def plan_run(problem: Problem, settings: RunSettings) -> Plan:
+    """Return how many rows and outputs are worked on at a time."""
+    D, J = problem.num_features, settings.num_particles
+    per_output = 4 * J * D + 6 * J * J
+    return make_plan(problem, settings.memory_budget, per_output=per_output, per_row=5 * J)
+
+
 def run(problem: Problem, config: HomotopyConfig, settings: RunSettings) -> Outcome:
     """Carry all outputs from the prior to the posterior."""
     D, J = problem.num_features, settings.num_particles
-    plan = make_plan(
-        problem, settings.memory_budget, per_output=4 * J * D + 6 * J * J, per_row=5 * J
-    )
 
     def advance(
         keys: PRNGKey, state: HomotopyState, rows: Rows | Blocks
@@ -129,7 +133,7 @@ def run(problem: Problem, config: HomotopyConfig, settings: RunSettings) -> Outc
 
     outcome = run_ensemble(
         problem,
-        plan,
+        plan_run(problem, settings),
         settings,
         lambda keys, _: init(keys, J, D),
         advance,

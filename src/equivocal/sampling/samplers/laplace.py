@@ -5,9 +5,9 @@
 which is docs/maths.md (5) with the averages of (6) taken at the mean.
 
 Newton's method with the line search of `flow.py`: the step of `mean_field`, with expectations taken
-at the mean and the log posterior as merit. A reference, not a recommendation: where few rows
-decide, mode and mean lie far apart (1.5 posterior sd on separable data) and probabilities are
-overconfident. With a softmax likelihood the curvature between classes is left out.
+at the mean and the log posterior as merit. A reference, not a recommendation: where the posterior
+rests on few rows, mode and mean lie far apart (1.5 posterior sd on separable data) and
+probabilities are overconfident. With a softmax likelihood the curvature between classes is ignored.
 """
 
 from dataclasses import dataclass
@@ -31,7 +31,7 @@ RULE = FlowRule(
 
 @dataclass(frozen=True, kw_only=True)
 class LaplaceConfig:
-    """Nothing to choose."""
+    """The method has no options."""
 
 
 def run(problem: Problem, config: LaplaceConfig, settings: RunSettings) -> Outcome:

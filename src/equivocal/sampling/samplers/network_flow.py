@@ -1,8 +1,8 @@
-"""Network flow: the exact flow for all weights of a network, without a derivative of it.
+"""Network flow: the exact flow for all weights of a network, without derivatives of the network.
 
 Any network is a function f from its D weights to the logits of all rows and outputs. An ensemble
 θ_j = m + √(J−1) d_j about the trained weights m₀ follows docs/maths.md (15), with the deviations of
-the network's own logits in the place of Ψd:
+the network's own logits in place of Ψd:
 
     z_j = ( f(θ_j) − mean f(θ) ) / √(J−1)                                        rows × outputs
     S = Zᵀ R Z + dᵀ P₀⁻¹ d = V Λ Vᵀ,     dᵀg̃ = Zᵀ (c E[y] − t) + dᵀ P₀⁻¹ (m − m₀)           (23)
@@ -10,23 +10,24 @@ the network's own logits in the place of Ψd:
 
 with s = 1 − e^(−Δτ) and R = c E[y(1−y)]. A row's logit is taken as Gaussian with the ensemble's
 mean and variance, so E[·] is a quadrature (`expectations`). Where there are more particles than
-weights, Z is what a straight line in d explains of it (least squares): the rest is the network's
-bend. Of a network linear in its weights, J > D particles give exactly what `exact_flow` does.
+weights, Z is replaced by its least-squares fit that is linear in d: the rest is the network's
+nonlinearity. For a network linear in its weights, J > D particles give exactly the result of
+`exact_flow`.
 
-An ensemble cannot leave the J − 1 directions it starts in. The data then tell the ensemble at most
-J − 1 things where they could tell D, and since each of those directions is hit by all data at once,
-the spread collapses: Σ R var(logit) ends at J − 1 instead of at D. Dropping entries of d, the
-article's cure, turns the directions but lifts that sum by 1/(1−ρ) only, so we localise: weights are
-cut into parts, one after the other moved by (24) with the deviations that this part alone causes.
+An ensemble cannot leave the J − 1 directions it starts in. It can then represent what the data tell
+about J − 1 directions instead of D, and since all data act on each of these directions, the spread
+collapses: Σ R var(logit) ends at J − 1 instead of at D. Dropping entries of d, the article's
+remedy, turns the directions but raises that sum by 1/(1−ρ) only, so we localise: weights are
+divided into parts, moved one after another by (24) with the deviations that this part alone causes.
 Each part has J − 1 directions of its own, and a part read by single outputs (a last layer) has them
-for every output, because S and g then fall apart by output. Between parts the posterior is taken as
-independent. The price is 2J passes through the network for each part.
+for every output, because S and g are then separate for each output. The posterior is taken as
+independent between parts. The price is 2J passes through the network for each part.
 
 s is chosen for each part (and output, where a part has one) by Aitken's relaxation of S − I, as in
-`flow.py`, from ½ on and at most 0.95; it is halved as long as the evidence bound, docs/maths.md (4)
-with log det over the spanned directions, would fall by more than `SLACK` a direction. Particles
-start close together, because far from the trained weights differences of logits say nothing of
-slopes near them.
+`flow.py`, beginning with ½ and at most 0.95; it is halved as long as the evidence bound,
+docs/maths.md (4) with log det over the spanned directions, would fall by more than `SLACK` per
+direction. Particles start close together, because far from the trained weights differences of
+logits do not tell the slopes near them.
 """
 
 from collections.abc import Callable, Sequence
@@ -52,30 +53,30 @@ START = 0.05  # of the prior's standard deviation
 MEMORY = 256 << 20  # bytes for the logits of one block of rows
 
 Logits = Callable[[Any, Any], Any]  # weights (D,), inputs of n rows: (n, K)
-TOO_BENT = 0.5  # of a logit's standard deviation, on average
+TOO_BENT = 0.5  # in standard deviations of a logit, on average
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class NetworkInfo:
-    """What a run says about itself. Arrays have one entry per part."""
+    """Diagnostics of a run. Arrays have one entry per part."""
 
     converged: bool
     message: str  # the verdict, in words
     steps: int  # rounds through all parts
-    refused: int  # steps that the evidence bound refused, taken again shorter
+    refused: int  # steps that would have lowered the evidence bound, and were shortened
     forward_passes: int  # of the network over all rows
     time: np.ndarray  # τ reached
     mean_residual: np.ndarray  # in posterior sd, in the spanned directions
-    covariance_residual: np.ndarray  # relative, likewise
-    directions: np.ndarray  # spanned by the ensemble, for each output where a part has one
-    weights: np.ndarray  # of the part, likewise
+    covariance_residual: np.ndarray  # relative, in the spanned directions
+    directions: np.ndarray  # spanned by the ensemble; per output where a part has outputs
+    weights: np.ndarray  # number of weights of the part; per output where it has outputs
     bend: float  # distance of the mean logit from the mean's logit, in sd: 0 is linear
     seconds: float
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class NetworkPosterior:
-    """J networks as rows of weights."""
+    """An ensemble of J networks, as rows of weights."""
 
     particles: np.ndarray  # (J, D)
     mean: np.ndarray  # (D,)
@@ -125,7 +126,7 @@ def sample_network(
     ----------
     logits : callable
         `logits(weights, inputs)` maps a flat (D,) vector and n rows of inputs to (n, K), in JAX.
-        A `jax.tree_util.Partial` may bring arrays of its own without being compiled anew.
+        A `jax.tree_util.Partial` may hold arrays, which can change without compiling again.
     inputs : array or tree of arrays
         N rows along the first axis of each.
     targets : (N, K)
@@ -133,7 +134,7 @@ def sample_network(
     prior_mean : (D,)
         The trained weights.
     prior_variance : number or (D,)
-        About them.
+        Variances of the prior about them.
     counts : (N,), optional
         How often each row was seen.
     parts : sequence of whole-number arrays, optional
@@ -142,11 +143,11 @@ def sample_network(
     num_particles : int
         J. A part with fewer weights than J loses nothing.
     num_steps : int
-        Rounds through all parts, at most.
+        Most rounds through all parts.
     tolerance : float
-        On means (in posterior sd) and on variances (relative) in the spanned directions.
+        For means (in posterior sd) and variances (relative) in the spanned directions.
     seed : int or numpy.random.Generator
-        Decides the directions that the ensemble starts in; a generator draws the seed.
+        Determines the directions in which the ensemble starts; a generator draws the seed.
     memory_budget : int
         Bytes for logits held at once; rows are taken in blocks that fit, whose size affects
         rounding.
@@ -204,7 +205,7 @@ def _run_rounds(
     num_steps: int,
     tolerance: float,
 ) -> tuple[Ensemble, dict[str, Any]]:
-    """Move the parts in turn, round after round; the record says how it went."""
+    """Move the parts in turn, round after round; return the ensemble and fields of its info."""
     J, parts = len(ensemble.deviations), len(indices)
     s = [np.full(len(index), engine.FIRST) for index in indices]
     before: list[np.ndarray | None] = [None] * parts
@@ -233,10 +234,10 @@ def _run_rounds(
 
 
 def _start(seed: int, J: int, indices: list[np.ndarray], D: int) -> Ensemble:
-    """Start close to the trained weights, and equally far in all directions a part can have.
+    """Return an ensemble close to the trained weights, equally wide in all directions of a part.
 
-    Plain random numbers would nearly miss some: the least singular value of 104 × 101 of them is a
-    hundredth of the largest, and what starts as round-off does not grow.
+    Independent random numbers would nearly miss some directions: the least singular value of
+    104 × 101 of them is a hundredth of the largest, and a spread of round-off size does not grow.
     """
     deviations = np.zeros((J, D), np.float32)
     for number, index in enumerate(indices):
@@ -255,7 +256,7 @@ def _start(seed: int, J: int, indices: list[np.ndarray], D: int) -> Ensemble:
 def _summarise(
     record: dict[str, Any], weights: np.ndarray, J: int, bend: float, tolerance: float, began: float
 ) -> NetworkInfo:
-    """Put the record of a run into words."""
+    """Return the info of a run, with the verdict in words."""
     mean, covariance = record["mean_residual"], record["covariance_residual"]
     converged = bool(np.maximum(mean, covariance).max() <= tolerance)
     rounds = f"{record['steps']} round{'s' * (record['steps'] != 1)}"

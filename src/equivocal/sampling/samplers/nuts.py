@@ -1,9 +1,9 @@
 """NUTS, the reference: the exact posterior by Hamiltonian Monte Carlo, one output after another.
 
-Hoffman and Gelman (2014), J. Mach. Learn. Res. 15:1593, as NumPyro implements it. Slow, and the
-yardstick: no Gaussian is assumed. Needs the extra `nuts` (`pip install "equivocal[nuts]"`). The J
-particles are J draws in all, over 4 chains; an R̂ of at most 1.01 in every weight counts as
-converged.
+Hoffman and Gelman (2014), J. Mach. Learn. Res. 15:1593, as NumPyro implements it. It is slow, but
+assumes no Gaussian, so other methods are compared with it. It needs the extra `nuts`
+(`pip install "equivocal[nuts]"`). The J particles are J draws in all, over 4 chains; an R̂ of at
+most 1.01 in every weight counts as converged.
 
 `preconditioned=True` draws z instead of the weights, w = m + G z with the mean-field posterior
 N(m, GGᵀ): the same posterior, in coordinates where it is nearly N(0, I). Where data and prior
@@ -29,7 +29,7 @@ NUM_WARMUP = 1_000
 
 @dataclass(frozen=True, kw_only=True)
 class NutsConfig:
-    """Settings handed to NumPyro. `num_steps` of the run is the length of the warm-up."""
+    """Settings of NumPyro. `num_steps` of the run is the length of the warm-up."""
 
     num_chains: int = 4
     target_accept: float = 0.8
@@ -92,7 +92,7 @@ def step(
 
 
 def run(problem: Problem, config: NutsConfig, settings: RunSettings) -> Outcome:
-    """Draw J times from every output's posterior."""
+    """Draw J particles from every output's posterior."""
     K, D, J = problem.num_outputs, problem.num_features, settings.num_particles
     per_chain = -(-J // config.num_chains)
     num_warmup = settings.num_steps or NUM_WARMUP
@@ -118,8 +118,6 @@ def run(problem: Problem, config: NutsConfig, settings: RunSettings) -> Outcome:
         converged=r_hat <= R_HAT,
         steps=np.full(K, num_warmup + per_chain),
         time=np.full(K, np.nan),
-        mean_residual=np.full(K, np.nan),
-        covariance_residual=np.full(K, np.nan),
         stop_reason=f"R-hat is above {R_HAT}: more num_particles or, for warm-up, num_steps",
         notes=[f"{divergences} divergent trajectories"] * bool(divergences),
         chains=config.num_chains,
@@ -150,9 +148,9 @@ def _run_chains(
     num_warmup: int,
     per_chain: int,
 ) -> tuple[jax.Array, jax.Array]:
-    """Draw (chains, draws, D) for one output, and tell which trajectories diverged.
+    """Return draws (chains, draws, D) of one output, and which trajectories diverged.
 
-    Compiled as a whole: left to itself, NumPyro's driver compiles anew for every output.
+    It is compiled as a whole, since NumPyro's own driver compiles again for every output.
     """
     mcmc = _import_numpyro().infer.MCMC(
         _make_kernel(config),

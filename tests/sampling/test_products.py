@@ -48,7 +48,7 @@ def assert_same(found: Outcome, expected: Outcome, tolerance: float) -> None:
 @pytest.mark.parametrize("rule", [RULE, laplace.RULE], ids=["mean field", "Laplace"])
 @pytest.mark.parametrize(("variance", "strength"), [(1.0, 1.0), (5.0, 100.0)])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_shortcuts_give_the_plain_answer(
+def test_shared_products_give_the_posterior_of_separate_ones(
     rule: object, variance: float, strength: float, dtype: str
 ) -> None:
     """Products shared by all outputs: as with products that each output has for itself.
@@ -95,7 +95,7 @@ def test_the_flow_starts_nearer_than_the_prior() -> None:
         np.testing.assert_allclose(again(k)[0], starts[0](k)[0], rtol=1e-4, atol=1e-4)
 
 
-def test_a_neighbouring_solution_is_a_start() -> None:
+def test_a_flow_starts_from_the_solution_for_a_similar_prior() -> None:
     """Prior variance 1 from 1.1; in weights, since the coordinates w depend on the variance."""
     wider, problem = make_problem(variance=1.1), make_problem()
     near, expected = (run_gaussian(each, RULE, SETTINGS) for each in (wider, problem))
@@ -131,7 +131,7 @@ def test_products_are_shared_where_the_problem_is_not_too_large() -> None:
         assert (plan.shared, plan.parts) == expected
 
 
-def test_what_shared_products_cannot_do_is_done_with_care() -> None:
+def test_outputs_that_shared_products_cannot_solve_use_separate_ones() -> None:
     """Features of sizes 1 and 1e9: in float32 H has no digit left of the small ones."""
     problem = make_problem()
     features = problem.features * np.array([1e9, 1, 1, 1, 1, 1, 1], np.float32)
@@ -160,7 +160,7 @@ def test_products_give_variances_and_curvatures(parts: int, held: bool) -> None:
     np.testing.assert_allclose(H, np.einsum("kn,ni,nj->kij", w, psi, psi), rtol=1e-12, atol=1e-12)
 
 
-def test_rotation_changes_coordinates_alone() -> None:
+def test_rotation_changes_only_coordinates() -> None:
     """Logits of prior mean and weights are the same, and the prior of w' is N(0, I)."""
     problem = replace(make_problem(variance=3.0), prior_mean=np.full((1, 7), 0.5, np.float32))
     turned, U = rotate(problem)

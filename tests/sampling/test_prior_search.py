@@ -53,7 +53,7 @@ def test_the_bound_is_highest_at_the_variance_chosen():
     assert best > max(bound(settings["prior_variance"] * 10 ** (0.5 * sign)) for sign in (1, -1))
 
 
-def test_classes_have_an_evidence_too():
+def test_the_evidence_chooses_a_prior_for_classes():
     rng = np.random.default_rng(2)
     weights = rng.normal(0, 1, (3, D))
     drawn = (X @ weights.T + rng.gumbel(size=(N, 3))).argmax(axis=1)
@@ -83,7 +83,7 @@ def test_the_evidence_is_misled_by_rows_that_features_were_trained_on():
 # for each output
 
 
-def test_outputs_share_what_they_cannot_know():
+def test_outputs_with_flat_scores_take_the_value_of_the_others():
     """Steep scores have the last word, flat ones none, those between are drawn to the others."""
     values = 10.0 ** np.arange(-3, 3.1, 0.5)
     x = np.log10(values)[:, None]
@@ -144,7 +144,7 @@ def test_a_mixture_lies_between_fit_and_network(network, method):
 
 
 @pytest.mark.parametrize("likelihood", list(Likelihood))
-def test_noise_is_the_variance_over_answers_drawn_anew(likelihood):
+def test_noise_is_the_variance_over_redrawn_answers(likelihood):
     """Of 4,000 drawn sets of answers; a variance over these has an error of about 2.2 %."""
     rng = np.random.default_rng(7)
     rows = Problem.build(X, np.eye(3)[np.arange(N) % 3], None, 0.0, 1.0, likelihood, None)
