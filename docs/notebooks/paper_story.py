@@ -31,7 +31,7 @@ world = equivocal.World.load("paper")
 print(world.true_beliefs("during dinner, the woman eats", "patient").nlargest(3))
 
 # %% [markdown]
-# After "during dinner, the pizza" there is no truth: no sentence of this world begins so.
+# After "during dinner, the pizza" there is no truth: no sentence of this world begins like that.
 
 # %%
 try:
