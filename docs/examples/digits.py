@@ -1,9 +1,9 @@
 """Digits: a classifier that was shown 0 to 4 meets 5 to 9, and noise.
 
 A Bayesian softmax regression on 300 random Fourier features of 8 × 8 images. The mutual information
-between class and weights should be small for digits that it knows and large for what it never saw.
-Printed is how well this tells known from unknown, beside two rivals, as AUROC (1 is perfect, 0.5 is
-chance). Needs scikit-learn: pip install "equivocal[sklearn]".
+between class and weights should be small for digits of the known kinds and large for anything else.
+The script prints how well this separates known from unknown images, compared with two other scores,
+as AUROC (1 is perfect, 0.5 is chance). Needs scikit-learn: pip install "equivocal[sklearn]".
 
     python docs/examples/digits.py [picture.png]
 """
@@ -27,37 +27,37 @@ SHOWN = 6  # images in each row of the picture
 
 
 class FourierFeatures:
-    """Cosines at random; with normal weights their sum is nearly a Gaussian process."""
+    """Random Fourier features: with normal weights their sum is nearly a Gaussian process."""
 
     def __init__(self, rng: np.random.Generator) -> None:
         self.frequency = rng.normal(size=(64, NUM_FEATURES)) / LENGTH
         self.phase = rng.uniform(0, 2 * np.pi, NUM_FEATURES)
 
     def __call__(self, images: np.ndarray) -> np.ndarray:
-        """(N, 300); float32 is enough here."""
+        """Return features of shape (N, 300); float32 is enough here."""
         waves = np.cos(images @ self.frequency + self.phase)
         return (AMPLITUDE * np.sqrt(2 / NUM_FEATURES) * waves).astype(np.float32)
 
 
-def top_probability(belief: LastLayerPosterior, images: np.ndarray) -> np.ndarray:
-    """What a softmax with the mean weights is most sure of, as an ordinary classifier would be."""
+def compute_top_probability(belief: LastLayerPosterior, images: np.ndarray) -> np.ndarray:
+    """Return the largest class probability of a softmax with the mean weights."""
     logits = belief.features(images) @ belief.posterior.mean.T
     odds = np.exp(logits - logits.max(axis=1, keepdims=True))
     return 1 / odds.sum(axis=1)
 
 
-def suspicions(belief: LastLayerPosterior, images: np.ndarray) -> dict[str, np.ndarray]:
-    """Three numbers per image that should be large where it is unlike the training set."""
+def score_novelty(belief: LastLayerPosterior, images: np.ndarray) -> dict[str, np.ndarray]:
+    """Return three scores per image that should be large if it is unlike the training set."""
     entropies = belief.entropies(images)
     return {
         "mutual information": entropies.information[:, 0],
         "total entropy": entropies.total[:, 0],
-        "1 − top probability of the mean weights": 1 - top_probability(belief, images),
+        "1 − top probability of the mean weights": 1 - compute_top_probability(belief, images),
     }
 
 
 def draw(kinds: dict[str, np.ndarray], information: dict[str, np.ndarray]) -> Figure:
-    """Histograms, and a few images of each kind with their mutual information."""
+    """Draw histograms, and a few images of each kind with their mutual information."""
     with apply_style():
         figure = Figure(figsize=(7.2, 2.9))
         left, right = figure.subfigures(1, 2, width_ratios=[1, 1.05])
@@ -82,7 +82,7 @@ def draw(kinds: dict[str, np.ndarray], information: dict[str, np.ndarray]) -> Fi
 
 
 def main(picture: Path) -> None:
-    """Fit, compare, draw."""
+    """Fit the posterior, compare the scores and draw the picture."""
     rng = np.random.default_rng(0)
     images, digit = load_digits(return_X_y=True)
     images = images / 16
@@ -99,7 +99,7 @@ def main(picture: Path) -> None:
     }
     right = belief.predict_proba(images[test]).argmax(axis=1) == digit[test]
     print(f"{right.mean():.1%} of {len(test)} held-out digits 0–4 are named rightly")
-    found = {name: suspicions(belief, some) for name, some in kinds.items()}
+    found = {name: score_novelty(belief, some) for name, some in kinds.items()}
     usual, *strange = found
     for name in strange:
         for measure, values in found[name].items():

@@ -1,4 +1,4 @@
-"""Two moons: where a classifier knows, where it doubts, and where it has seen nothing.
+"""Two moons: where a classifier is certain, where it is uncertain, and where it has no data.
 
 A Bayesian logistic regression on 500 random Fourier features of 200 points in the plane. The left
 picture shows the predictive probability, the right one the mutual information between a point's
@@ -23,8 +23,8 @@ NUM_POINTS, NUM_FEATURES = 200, 500
 LENGTH, AMPLITUDE = 0.6, 5.0  # of the functions that the prior draws
 
 
-def moons(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Points on two interleaved half circles, with noise, and which one each is on."""
+def draw_moons(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """Draw noisy points on two interleaved half circles, with the number of the circle as label."""
     label = np.arange(NUM_POINTS) % 2
     angle = rng.uniform(0, np.pi, NUM_POINTS)
     x = np.where(label, 1 - np.cos(angle), np.cos(angle))
@@ -33,19 +33,19 @@ def moons(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
 
 
 class FourierFeatures:
-    """Cosines at random; with normal weights their sum is nearly a Gaussian process."""
+    """Random Fourier features: with normal weights their sum is nearly a Gaussian process."""
 
     def __init__(self, rng: np.random.Generator) -> None:
         self.frequency = rng.normal(size=(2, NUM_FEATURES)) / LENGTH
         self.phase = rng.uniform(0, 2 * np.pi, NUM_FEATURES)
 
     def __call__(self, points: np.ndarray) -> np.ndarray:
-        """(N, 500)."""
+        """Return features of shape (N, 500)."""
         return AMPLITUDE * np.sqrt(2 / NUM_FEATURES) * np.cos(points @ self.frequency + self.phase)
 
 
 def draw(belief: LastLayerPosterior, points: np.ndarray, label: np.ndarray) -> Figure:
-    """Probability and mutual information over the plane."""
+    """Draw probability and mutual information over the plane."""
     x, y = np.linspace(-3, 4, 181), np.linspace(-2.5, 3, 151)
     grid = np.stack(np.meshgrid(x, y), axis=-1)
     shape = grid.shape[:2]
@@ -61,14 +61,14 @@ def draw(belief: LastLayerPosterior, points: np.ndarray, label: np.ndarray) -> F
         left.set_title("What it believes")
         right.set_title("What more data would teach it")
         for axes in (left, right):
-            scatter(axes, points, label)
+            plot_points(axes, points, label)
         left.set_ylabel("$x_2$")
         right.legend(loc="upper left", handletextpad=0.1, frameon=True, framealpha=0.9)
     return figure
 
 
-def scatter(axes: Axes, points: np.ndarray, label: np.ndarray) -> None:
-    """The observed points."""
+def plot_points(axes: Axes, points: np.ndarray, label: np.ndarray) -> None:
+    """Plot the observed points."""
     for number, (name, colour) in enumerate((("upper", COLOURS[1]), ("lower", COLOURS[0]))):
         x, y = points[label == number].T
         axes.scatter(x, y, s=11, color=colour, edgecolor="white", lw=0.4, label=f"{name} moon")
@@ -76,9 +76,9 @@ def scatter(axes: Axes, points: np.ndarray, label: np.ndarray) -> None:
 
 
 def main(picture: Path) -> None:
-    """Fit, print a few numbers, draw."""
+    """Fit the posterior, print a few numbers and draw the picture."""
     rng = np.random.default_rng(0)
-    points, label = moons(rng)
+    points, label = draw_moons(rng)
     belief = last_layer_posterior(FourierFeatures(rng), points, label)
     print(belief)
     for name, point in (("upper moon", (0, 1)), ("between", (0.5, 0.25)), ("far away", (-2.5, -2))):

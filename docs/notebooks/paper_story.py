@@ -9,7 +9,7 @@
 # # The paper's story in twenty cells
 #
 # People who hear "during dinner, the pizza eats…" waver between what the syntax says and what makes
-# sense. A trained network does not. This notebook follows the article's solution, a posterior over
+# sense. A trained network does not. This notebook follows the paper's solution, a posterior over
 # the last layer, and shows what it depends on. Open it in Jupyter with jupytext.
 
 # %%
@@ -31,7 +31,7 @@ world = equivocal.World.load("paper")
 print(world.true_beliefs("during dinner, the woman eats", "patient").nlargest(3))
 
 # %% [markdown]
-# After "during dinner, the pizza" there is no truth: no sentence of this world begins so.
+# After "during dinner, the pizza" there is no truth: no sentence of this world begins like that.
 
 # %%
 try:
@@ -76,7 +76,7 @@ for role, filler in (("agent", "woman"), ("agent", "pizza"), ("patient", "pizza"
 # %% [markdown]
 # ## Where the sampler stops
 #
-# The article takes 17 steps. The ensemble starts at its prior, which is very uncertain, and moves
+# The paper takes 17 steps. The ensemble starts at its prior, which is very uncertain, and moves
 # to the posterior, which is not: the size of the effect depends on when the sampler is stopped.
 
 # %%
@@ -97,7 +97,7 @@ axes.legend()
 # ## What the prior does
 #
 # The wider the prior around the trained weights, the more room for uncertainty there is; at
-# convergence the data leave little of it (`step=17` shows the article's setting).
+# convergence the data leave little of it (`step=17` shows the paper's setting).
 
 # %%
 for variance in (0.01, 1.0, 5.0):
