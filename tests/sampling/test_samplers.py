@@ -290,3 +290,30 @@ def test_a_run_reports_its_progress(method: str) -> None:
     assert list(done) == sorted(done)
     assert done[-1] == totals[0]
     assert all(isinstance(number, int) for number in done + totals)
+
+
+@pytest.mark.parametrize(
+    ("method", "options"),
+    [
+        ("hmc", {"num_steps": 100, "num_particles": 40}),
+        ("exact-flow", {"num_particles": 20, "expectations": "ensemble", "tolerance": 1e-3}),
+        ("exact-flow", {"num_particles": 20}),
+    ],
+)
+def test_random_numbers_of_an_output_do_not_depend_on_priors(
+    method: str, options: dict[str, object]
+) -> None:
+    """Outputs are sampled by groups with the same prior variances, of one output each here."""
+    x, t = small()
+    given = {"method": method, "seed": 3, "compiled": True, **options}
+    both = sample_posterior(x, t, prior_variance=2.0, **given)
+    apart = sample_posterior(x, t, prior_variance=[[1.0], [2.0]], **given)
+    np.testing.assert_allclose(apart.particles[1], both.particles[1], atol=1e-5)
+    twins = sample_posterior(x, t[:, [0, 0]], prior_variance=[[1.0], [1.001]], **given)
+    # hundreds of pairs of draws that share their noise have a correlation of 0.99
+    assert abs(np.corrcoef(*(part.ravel() for part in _standardise(twins)))[0, 1]) < 0.5
+
+
+def _standardise(posterior: Posterior) -> np.ndarray:
+    deviations = posterior.particles - posterior.mean[:, None]
+    return deviations / deviations.std(axis=1, keepdims=True)

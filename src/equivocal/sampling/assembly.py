@@ -95,8 +95,8 @@ def _merge(
     if len(parts) == 1:
         return outcomes[0], covariances[0]
     if any(outcome.refined.any() for outcome in outcomes):
-        for outcome in outcomes:
-            _draw_unless_refined(outcome, settings)
+        for own, _, outcome in parts:
+            _draw_unless_refined(outcome, settings, own)
 
     def place(values: list[np.ndarray]) -> np.ndarray:
         """Put the values of each part in the places of its own outputs."""
@@ -117,11 +117,11 @@ def _merge(
     return replace(outcomes[0], **merged), place(covariances)
 
 
-def _draw_unless_refined(outcome: Outcome, settings: RunSettings) -> None:
+def _draw_unless_refined(outcome: Outcome, settings: RunSettings, outputs: np.ndarray) -> None:
     """Give a Gaussian the particles and covariance that refined outcomes have."""
     if outcome.particles is None and outcome.factor is not None:
         given = outcome.mean, outcome.factor, settings.num_particles, settings.seed
-        outcome.particles = draw(*given)
+        outcome.particles = draw(*given, np.resize(outputs, len(outcome.mean)))
         outcome.covariance = np.matmul(outcome.factor, outcome.factor.swapaxes(1, 2))
 
 

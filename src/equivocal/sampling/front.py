@@ -229,12 +229,13 @@ def _run(
     diagnose: bool,
 ) -> Outcome:
     """Run a method on outputs that share their prior variances, diagnose and refine its outcome."""
+    outputs = np.resize(outputs, problem.num_outputs)  # filled up, as the problem is
+    settings = replace(settings, numbers=outputs)
     chosen, start = METHODS[method], None if choice is None else choice.start
     quadrature = getattr(config, "expectations", "quadrature") == "quadrature"
     flows = chosen.run in (exact_flow.run, mean_field.run) and quadrature
     if start is not None and flows and settings.num_steps is None:
-        rule, some = mean_field.choose_rule(problem), np.resize(outputs, problem.num_outputs)
-        near = (start[0][some], start[1][some])
+        rule, near = mean_field.choose_rule(problem), (start[0][outputs], start[1][outputs])
         outcome = mean_field.run_gaussian(problem, rule, settings, start=near)
     else:
         outcome = chosen.run(problem, config, settings)

@@ -55,7 +55,7 @@ def draw_whitened_noise(keys: PRNGKey, num_particles: int, rank: int) -> Float[A
     return noise
 
 
-def draw_noise(seed: int, outputs: range, num_particles: int, rank: int) -> np.ndarray:
+def draw_noise(seed: int, outputs: range | np.ndarray, num_particles: int, rank: int) -> np.ndarray:
     """Draw the noise of some outputs, always in double precision, which J = r + 1 requires."""
     with jax.enable_x64(True):
         return np.asarray(_draw_any_noise(make_keys(seed, outputs), num_particles, rank))
@@ -75,15 +75,25 @@ def _draw(
     return mean[:, None] + jnp.matmul(factor, noise).swapaxes(1, 2)
 
 
-def draw(mean: np.ndarray, factor: np.ndarray, num_particles: int, seed: int) -> np.ndarray:
-    """Draw (K, J, D) particles of N(m, GGᵀ) by maths (16); a few outputs at a time."""
+def draw(
+    mean: np.ndarray,
+    factor: np.ndarray,
+    num_particles: int,
+    seed: int,
+    numbers: np.ndarray | None = None,
+) -> np.ndarray:
+    """Draw (K, J, D) particles of N(m, GGᵀ) by maths (16); a few outputs at a time.
+
+    `numbers` are those of the outputs among the caller's, where these are some of them.
+    """
     K, D, r = factor.shape
+    numbers = np.arange(K) if numbers is None else numbers
     particles = np.empty((K, num_particles, D), mean.dtype)
     together = max(1, (1 << 25) // (8 * r * max(r, num_particles)))
     for first in range(0, K, together):
         some = slice(first, min(first + together, K))
         with jax.enable_x64(True):
-            keys = make_keys(seed, range(some.start, some.stop))
+            keys = make_keys(seed, numbers[some])
             particles[some] = _draw(keys, mean[some], factor[some], num_particles)
     return particles
 

@@ -46,6 +46,12 @@ class RunSettings:
     evidence: float = 1.0  # b, by which counts and targets were multiplied
     compiled: bool = False  # use compiled programs for small problems, too
     brief: bool = False  # one of many fits to compare: stop early where convergence is slow
+    numbers: np.ndarray | None = None  # (K,), of these outputs among the caller's; None: 0, 1, …
+
+    def number(self, outputs: range | np.ndarray) -> np.ndarray:
+        """Return the numbers of some outputs among the caller's."""
+        own = np.array(outputs, np.uint32)
+        return own if self.numbers is None else self.numbers[own]
 
     def tell(self, done: int, total: int) -> None:
         """Report progress, if a callable was given."""

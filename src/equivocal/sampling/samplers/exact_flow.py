@@ -86,12 +86,16 @@ def _run_ensemble(problem: Problem, settings: RunSettings) -> Outcome:
     rank = min(J - 1, D)
     confined = J <= D
 
+    def draw_own_noise(k: int, number: int) -> np.ndarray:
+        drawn = draw_noise(settings.seed, settings.number(range(k, k + 1)), number, D)
+        return np.asarray(drawn[0])
+
     def start_of(k: int) -> tuple[np.ndarray, np.ndarray]:
-        spanned = draw_noise(settings.seed, range(k, k + 1), rank, D)[0] / np.sqrt(rank)
+        spanned = draw_own_noise(k, rank) / np.sqrt(rank)
         return np.zeros(D, problem.dtype), spanned.astype(problem.dtype)
 
     def make_noise(k: int) -> np.ndarray:
-        noise = make_simplex(J) if confined else draw_noise(settings.seed, range(k, k + 1), J, D)[0]
+        noise = make_simplex(J) if confined else draw_own_noise(k, J)
         return noise.astype(problem.dtype)
 
     outcome = run_flow(

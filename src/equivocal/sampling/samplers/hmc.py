@@ -83,13 +83,8 @@ def sample_about(
     found: Outcome,
     config: HmcConfig,
     settings: RunSettings,
-    numbers: np.ndarray | None = None,
 ) -> Outcome:
-    """Draw from every output's posterior in coordinates of the Gaussians `found`.
-
-    `numbers` says which outputs these are where they are some of a larger problem, so that each has
-    the draws that it would have there.
-    """
+    """Draw from every output's posterior in coordinates of the Gaussians `found`."""
     K, D, C = problem.num_outputs, problem.num_features, config.num_chains
     assert found.factor is not None, "a Gaussian method gives a factor"
     joint = problem.likelihood is Likelihood.SOFTMAX
@@ -101,7 +96,6 @@ def sample_about(
         per_row=4 * C,
         pad=True,
     )
-    numbers = np.arange(K) if numbers is None else numbers
     outcome = _prepare_outcome(found, K, D, settings.num_particles, min(C, settings.num_particles))
     r_hat, ess = np.empty(K), np.empty(K)
     group = K if joint else plan.slots
@@ -110,7 +104,7 @@ def sample_about(
         mean, factor = found.mean[outputs], found.factor[outputs]
         target = make_target(rows, jax.device_put(mean), jax.device_put(factor), plan.num_features)
         checked = _list_checked(problem, factor, config)
-        keys = make_keys(settings.seed, numbers[outputs])
+        keys = make_keys(settings.seed, settings.number(some))
         found_here = _run_group(keys, some, K, target, checked, rule, config, settings)
         z, gradient, lengths, r_hat[outputs], ess[outputs] = found_here
         outcome.steps[outputs] = lengths
@@ -119,23 +113,24 @@ def sample_about(
             _summarise(outcome, k, mean[i], factor[i], z[own], gradient[own])
     outcome.r_hat, outcome.ess = r_hat, ess
     outcome.converged = found.converged & (r_hat <= R_HAT) & (ess >= ESS)
-    outcome.stop_reason = _explain_stop(numbers[~outcome.converged])
+    missed = np.unique(settings.number(np.flatnonzero(~outcome.converged)))
+    outcome.stop_reason = _explain_stop(missed)
     return outcome
 
 
 def refine(problem: Problem, outcome: Outcome, far: np.ndarray, settings: RunSettings) -> None:
     """Replace the Gaussian of some outputs by draws from the exact posterior."""
     assert outcome.factor is not None, "a Gaussian method gives a factor"
-    numbers = np.flatnonzero(far)
+    these = np.flatnonzero(far)
     some = Outcome(
         mean=outcome.mean[far],
         factor=outcome.factor[far],
         **{name: getattr(outcome, name)[far] for name in PER_OUTPUT},
     )
-    own = replace(settings, num_steps=None)
-    exact = sample_about(problem.select(numbers), some, HmcConfig(), own, numbers)
+    own = replace(settings, num_steps=None, numbers=settings.number(these))
+    exact = sample_about(problem.select(these), some, HmcConfig(), own)
     given = outcome.mean, outcome.factor, settings.num_particles, settings.seed
-    outcome.particles = draw(*given)
+    outcome.particles = draw(*given, settings.numbers)
     outcome.covariance = np.matmul(outcome.factor, outcome.factor.swapaxes(1, 2))
     outcome.refined = far
     for name in ("mean", "particles", "covariance", "converged", "r_hat", "ess"):
