@@ -114,7 +114,7 @@ def test_two_classes_are_one_yes_or_no() -> None:
 def test_what_has_not_converged_is_named() -> None:
     posterior = sample_posterior(*small(), method="hmc", num_steps=5, num_particles=40)
     assert not posterior.info.converged
-    for part in ("R-hat", "effective size", "output 0, 1", "num_steps"):
+    for part in ("R-hat", "effective size", "outputs 0, 1", "num_steps"):
         assert part in posterior.info.message
 
 

@@ -1,4 +1,4 @@
-"""Shortcuts of the flow against the plain way: they change the time it takes, not the answer."""
+"""Shared products, nearer starts and fewer rows give the posterior of the plain flow."""
 
 from dataclasses import replace
 

@@ -109,12 +109,12 @@ def diagnose_gaussian(
 
 @dataclass
 class Tally:
-    """What the chains of all outputs have told so far."""
+    """Running totals of the statistics of the chains, one entry per output."""
 
     inward: np.ndarray  # (K,), sums of z·∇u over chains and transitions
     bend: np.ndarray  # (K, 2, D), sums of ∇u over either half of the pairs
     number: np.ndarray  # (K,), chains × transitions
-    chains: Chains | None = None  # where they are, (K, …), on the host
+    chains: Chains | None = None  # their last states, (K, …), on the host
 
     def keep(self, outputs: np.ndarray, chains: Chains) -> None:
         """Keep where the chains of some outputs are."""
@@ -217,11 +217,11 @@ def estimate_shift(tally: Tally, outputs: np.ndarray, joint: bool) -> np.ndarray
     found = tally.inward[outputs] / number - (halves[:, 0] * halves[:, 1]).sum(axis=-1)
     if joint:
         found = np.full(len(found), found.mean())
-    return np.abs(found) / D if joint else draw_together(np.abs(found) / D, number)
+    return np.abs(found) / D if joint else shrink_to_mean(np.abs(found) / D, number)
 
 
-def draw_together(shift: np.ndarray, number: np.ndarray) -> np.ndarray:
-    """Draw the estimates of one problem towards their mean, by as much as their noise warrants.
+def shrink_to_mean(shift: np.ndarray, number: np.ndarray) -> np.ndarray:
+    """Shrink the estimates of one problem towards their mean, by as much as their noise warrants.
 
     Empirical Bayes on the logarithm (Efron and Morris 1973, JASA 68:117): outputs that share their
     features have similar shifts, and one that stands out does so by its noise as well. `number` is

@@ -146,8 +146,9 @@ def sample_posterior(
         For the Gaussian methods: sample those outputs exactly (by "hmc") for which a Gaussian is
         not enough; `info.refined` says which.
     compiled : bool
-        Whether to use compiled programs for small problems too, which the flows otherwise solve in
-        NumPy: that pays where many problems of one shape follow each other.
+        Whether to use compiled programs throughout. Otherwise the flows solve small problems, and
+        the last few outputs of larger ones, in NumPy. True pays where many problems of one shape
+        follow each other.
     report : callable, optional
         Called from time to time with two whole numbers: the work done so far, and all of the work.
     **options

@@ -19,7 +19,7 @@ from equivocal.sampling.engine.problem import Likelihood, Problem
 from equivocal.sampling.predictions import average_logistic
 
 ROWS, OUTPUTS = 8_000, 128  # the most rows and outputs by which a prior is chosen
-FOLDS = 5  # parts of the rows; they are left out one after another until enough rows were
+FOLDS = 5  # parts of the rows; they are left out one after another until enough rows have been
 ENOUGH, MANY = 300, 10  # held-out rows; half as many are enough with so many labels each
 POINTS = 64  # draws over which a softmax of Gaussian logits is averaged
 # A network was trained on rows if its loss is below this share of the loss that it expects, and

@@ -229,6 +229,7 @@ def propose(state: FlowState, rule: FlowRule) -> tuple[FlowState, FlowInfo]:
         log_det=state.log_det + 2 * log_det,
         damping=s,
         misfit=misfit,
+        time=state.time - jnp.log1p(-jnp.minimum(s, LONGEST)),
     )
     residuals = jnp.linalg.norm(newton, axis=1), jnp.linalg.norm(misfit, axis=(1, 2))
     return proposal, FlowInfo(*(jnp.where(state.bound > -jnp.inf, r, jnp.inf) for r in residuals))
@@ -336,8 +337,7 @@ def judge_proposal(
     # Round-off of sums whose terms have one sign, which is what the bound consists of.
     noise = 16 * np.finfo(s.dtype).eps * (jnp.abs(bound) + jnp.abs(log_det) + mean.shape[1])
     refused = ~(bound >= state.bound - rule.slack - noise)  # NaN is refused too
-    time = state.time - jnp.log1p(-jnp.minimum(s, LONGEST))
-    moved = proposal._replace(mean=mean, sums=sums, bound=bound, refused=refused, time=time)
+    moved = proposal._replace(mean=mean, sums=sums, bound=bound, refused=refused)
     # A first refusal may be the last correction's fault: try the same s with care before a shorter.
     shorter = state.refused | (not rule.corrections)
     stayed = state._replace(damping=jnp.where(shorter, SHRINKAGE * s, s), refused=refused)

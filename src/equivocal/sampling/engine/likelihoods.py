@@ -121,7 +121,7 @@ def compute_deviations(
 def average_over_ensemble(
     mu: Float[Array, "K rows"], deviation: Float[Array, "K rows J"], block: Block
 ) -> RowTerms:
-    """Average over particles, as the article does."""
+    """Average over particles, as the paper does."""
     logits = mu[..., None] + deviation
     y, not_y = jax.nn.sigmoid(logits), jax.nn.sigmoid(-logits)
     tail = jnp.where(mu > 0, not_y.mean(axis=-1), y.mean(axis=-1))

@@ -1,8 +1,9 @@
 """Run the flow for many outputs: a few in flight, each replaced by the next when it is done.
 
 Outputs need different numbers of steps. A fixed group would wait for its slowest; here a slot that
-has finished takes the next output, so one compiled program is always full. No output's result
-depends on its neighbours. The step itself, docs/maths.md (15), is in `flow`; here is when it stops.
+has finished takes the next output, so one compiled program is always full. Within the tolerance, no
+output's result depends on the others. The step itself, docs/maths.md (15), is in `flow`; here is
+when it stops.
 
 The residuals of a state come with the step that would follow. Where residuals fall fast, that last
 step is taken without another sum over the rows, and the output has converged if its residual is
@@ -10,15 +11,14 @@ expected to be within the tolerance afterwards, given how much the step before b
 Newton iterations are stopped in Hairer and Wanner, Solving Ordinary Differential Equations II,
 section IV.8). Where they fall slowly, the state itself must be within the tolerance.
 
-The stopping rule (`History`, `_find_lost` and their constants) may be changed here; the step itself
-may not.
+The stopping rule (`History`, `_find_stalled` and their constants) may be changed here; the step
+itself may not.
 """
 
 from collections.abc import Callable, Iterable
 from functools import partial
 from itertools import islice
 from operator import length_hint
-from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -26,7 +26,6 @@ import numpy as np
 
 from equivocal.sampling.engine.approach import start_nearby
 from equivocal.sampling.engine.flow import (
-    FlowInfo,
     FlowState,
     evaluate_proposal,
     evaluate_start,
@@ -45,21 +44,14 @@ from equivocal.sampling.engine.settings import Outcome, Report
 from equivocal.sampling.engine.streaming import StreamedRows
 
 SMALLEST_DAMPING = 1e-6  # a line search that ends here has stalled
-# The last step is expected to gain a quarter of what the step before did, and a half at most: its
-# mean is not corrected. On rows of a network under N(0, I) residuals fell to 0.2, at worst to 0.6.
-SAFETY, LEAST_GAIN = 4.0, 0.5
+# The last step is expected to multiply the residual by four times the factor of the step before,
+# and never by less than a half: its mean is not corrected. On rows of a network under N(0, I) it
+# fell to 0.2 in the median and to 0.6 at worst, which is 1.2 tolerances.
+SAFETY, SMALLEST_CONTRACTION = 4.0, 0.5
 PATIENCE, GAIN = 6, 0.9  # steps in which rounded products must bring the residual down to this
 # The same where outputs share products, once it is small: other products then go on from there.
 NEAR, SHARED_PATIENCE, SHARED_GAIN = 0.05, 2, 0.7
 CHEAP_TO_COPY = 1 << 26  # bytes of state that go to the host whole
-
-
-class Ended(NamedTuple):
-    """Where outputs are when some of them have finished."""
-
-    state: FlowState
-    info: FlowInfo  # residuals before the last step
-    gain: np.ndarray  # (slots,), the factors by which that step brings them down
 
 
 def run_flow(
@@ -77,8 +69,8 @@ def run_flow(
     """Flow every output to its fixed point.
 
     `nodes_of(k)` gives what the expectations of output k draw on, `start_of(k)` the mean and factor
-    it starts from (None: `start_near_prior`, or `start_nearby` where outputs share products). The
-    last `leave` outputs that have not converged are given up where their next step would go.
+    it starts from (None: `start_near_prior`, or `start_nearby` where outputs share products). Once
+    at most `leave` outputs remain, they take one unchecked step and are returned unconverged.
     """
     K, independent = problem.num_outputs, start_of is None
     slots = K if rule.joint else plan.slots
@@ -87,10 +79,10 @@ def run_flow(
     data = _lay_out(problem, plan, held)
     start_of = start_of or _choose_start(problem, plan, rule, data)
     state = _start(range(slots), K, start_of)
-    shared = _share(data, plan)
+    proposal, shared = state, _share(data, plan)
     queue, steps = iter(range(slots, K)), np.zeros(slots, int)
     outcome = _prepare_outcome(problem, state.factor.shape[-1])
-    proposal, history = state, _start_history(slots, rule, shared)
+    history = _start_history(slots, rule, shared)
     while (held >= 0).any():
         if shared is not None and independent and not steps.any():
             state = evaluate_start(state, data.rows, rule, shared)
@@ -98,22 +90,25 @@ def run_flow(
             state = evaluate_proposal(state, proposal, data.rows, rule, nodes, shared)
         steps += 1
         proposal, info = propose(state, rule)
-        residual = np.maximum(*jax.device_get(info))  # waits for the step to end
-        gain = history.expect_gain(residual)
-        converged = gain * residual <= tolerance
-        given_up = _find_lost(state, steps, num_steps, held) | history.find_lost(residual)
-        left = (held >= 0) & ~converged & ~given_up
-        left &= left.sum() <= leave and not length_hint(queue)
+        # waits for the step, so that nothing still reads the rows that `data.load` replaces
+        residuals = np.stack(jax.device_get(info))
+        residual = residuals.max(axis=0)
+        contraction = np.where(steps > num_steps, 1, history.expect_contraction(residual))
+        converged = contraction * residual <= tolerance
+        given_up = _find_stalled(state, steps, num_steps, held) | history.find_lost(residual)
+        left = _find_last((held >= 0) & ~converged & ~given_up, 0 if length_hint(queue) else leave)
         finished = (converged | given_up | left) & (held >= 0)
         if rule.joint and not finished.all():
             continue
         free = np.flatnonzero(finished)
         if len(free):
-            moved = left | (converged & (gain < 1))
-            ended = Ended(_merge(moved, proposal, state), info, np.where(moved, gain, 1))
-            _collect(outcome, held[free], free, ended, steps - ~moved, converged)
+            moved = left | (converged & (contraction < 1))
+            residuals = np.where(moved, contraction, 1) * residuals  # as expected after the step
+            _collect(outcome, held[free], free, _merge(moved, proposal, state), residuals)
+            outcome.converged[held[free]] = converged[free]
+            outcome.steps[held[free]] = (steps - ~moved)[free]
+            history.renew(free)
         held[free], steps[free] = -1, 0
-        history.renew(free)
         report(K - length_hint(queue) - int((held >= 0).sum()), K)
         following = list(islice(queue, len(free)))
         if not following:
@@ -177,8 +172,13 @@ def _merge(which: Bool[Array, " K"], chosen: FlowState, other: FlowState) -> Flo
     return jax.tree.map(partial(pick, which), chosen, other)
 
 
-def _find_lost(state: FlowState, steps: np.ndarray, num_steps: int, held: np.ndarray) -> np.ndarray:
-    """Return the slots whose line search has stalled, or whose steps have run out."""
+def _find_stalled(
+    state: FlowState, steps: np.ndarray, num_steps: int, held: np.ndarray
+) -> np.ndarray:
+    """Return the slots whose line search has stalled, or whose steps have run out.
+
+    Refuses a problem whose likelihood is not finite where it starts.
+    """
     damping, bound = jax.device_get((state.damping, state.bound))
     if ((bound == -np.inf) & (held >= 0)).any():
         fail(
@@ -189,6 +189,11 @@ def _find_lost(state: FlowState, steps: np.ndarray, num_steps: int, held: np.nda
     stalled = (damping > 0) & (damping < SMALLEST_DAMPING)
     # The first evaluation is not a step that the caller asked for.
     return stalled | (steps > num_steps)
+
+
+def _find_last(going: np.ndarray, leave: int) -> np.ndarray:
+    """Return the slots that are going, if they are no more than `leave`."""
+    return going & (going.sum() <= leave)
 
 
 class History:
@@ -205,16 +210,16 @@ class History:
         self._last, self._least = np.full(slots, np.inf), np.full(slots, np.inf)
         self._waited = np.zeros(slots, int)
 
-    def expect_gain(self, residual: np.ndarray) -> np.ndarray:
-        """Return the factors by which the next step should at least bring the residuals down.
+    def expect_contraction(self, residual: np.ndarray) -> np.ndarray:
+        """Return the factors by which the next step is expected to multiply the residuals.
 
         1 where the residual did not fall, or no earlier one is known.
         """
         with np.errstate(invalid="ignore"):
-            gain = np.clip(SAFETY * residual / self._last, LEAST_GAIN, 1)
-        known = np.isfinite(self._last) & np.isfinite(gain)
+            factor = np.clip(SAFETY * residual / self._last, SMALLEST_CONTRACTION, 1)
+        known = np.isfinite(self._last) & np.isfinite(factor)
         self._last = residual.copy()
-        return np.where(known, gain, 1)
+        return np.where(known, factor, 1)
 
     def find_lost(self, residual: np.ndarray) -> np.ndarray:
         """Return the slots that are lost."""
@@ -230,7 +235,7 @@ class History:
 
 
 def _start_history(slots: int, rule: FlowRule, shared: Shared | None) -> History:
-    """Return a history that is patient for so long where products are rounded or shared."""
+    """Return a history that gives slots up where products are rounded or shared, not elsewhere."""
     if shared is not None:
         return History(slots, SHARED_PATIENCE, SHARED_GAIN, NEAR)
     return History(slots) if rule.precision is Precision.FULL else History(slots, PATIENCE, GAIN)
@@ -254,23 +259,20 @@ def _collect(
     outcome: Outcome,
     outputs: np.ndarray,
     slots: np.ndarray,
-    ended: Ended,
-    steps: np.ndarray,
-    converged: np.ndarray,
+    state: FlowState,
+    residuals: np.ndarray,
 ) -> None:
     """Copy finished outputs to the host, all at once; columns of padding are left behind."""
     assert outcome.factor is not None
     _, D, r = outcome.factor.shape
-    outcome.steps[outputs], outcome.converged[outputs] = steps[slots], converged[slots]
-    gain, state = ended.gain[slots], ended.state
-    found = (state.mean, state.factor, state.time, *ended.info)
+    outcome.mean_residual[outputs], outcome.covariance_residual[outputs] = residuals[:, slots]
+    found = (state.mean, state.factor, state.time)
     if state.factor.nbytes > CHEAP_TO_COPY:
         found = _pick(found, np.resize(slots, round_to_power_of_two(len(slots))))
         slots = np.arange(len(slots))
-    mean, factor, time, *residuals = (leaf[slots] for leaf in jax.device_get(found))
+    mean, factor, time = (leaf[slots] for leaf in jax.device_get(found))
     outcome.mean[outputs], outcome.factor[outputs] = mean[:, :D], factor[:, :D, :r]
     outcome.time[outputs] = time
-    outcome.mean_residual[outputs], outcome.covariance_residual[outputs] = gain * residuals
 
 
 @compile_on_call()

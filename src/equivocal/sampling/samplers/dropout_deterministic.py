@@ -9,12 +9,12 @@ An ensemble θ¹ … θᴶ with mean m follows, by Trotter splitting with step �
 
 of docs/maths.md, where P̂ = Θ̂Θ̂ᵀ / ((1−ρ)(J−1)), (11), eqn:dropout_cov, is the covariance of
 deviations of which a fraction ρ is set to zero, redrawn for each half step; μ[·] averages over the
-ensemble, R holds y(1−y), and Ψ has a row for each row of data (the article's Ψ is its transpose).
-Inverting the diagonal alone in the second line is the article's choice. It stops when the relative
+ensemble, R holds y(1−y), and Ψ has a row for each row of data (the paper's Ψ is its transpose).
+Inverting the diagonal alone in the second line is the paper's choice. It stops when the relative
 change of P̂ from step to step, ‖P̂_{s+1} − P̂_s‖₂ / ‖P̂_s‖₂, falls below ε.
 
 M tames the deviations, (12), eqn:K. `taming="consistent"` is M = (Δτ ΨP̂Ψᵀ + μ[R]⁻¹)⁻¹, which tends
-to μ[R] as Δτ → 0, as the equation needs. `taming="printed"` is the article's M = (Δτ ΨP̂Ψᵀ +
+to μ[R] as Δτ → 0, as the equation needs. `taming="printed"` is the paper's M = (Δτ ΨP̂Ψᵀ +
 μ[R])⁻¹, which tends to μ[R]⁻¹. No N×N matrix is built: with P̂ = FFᵀ, docs/maths.md (13), the first
 line needs F (I + Δτ FᵀHF)⁻¹ FᵀH(θ − m) with H = Ψᵀ W Ψ, W = μ[R] or μ[R]⁻¹; where J > D the same
 is P̂ (I + Δτ H P̂)⁻¹ H (θ − m).
@@ -22,7 +22,7 @@ is P̂ (I + Δτ H P̂)⁻¹ H (θ − m).
 Only the deviations are tamed: the mean's step is explicit and needs Δτ λ_max(P̂H) < 2. With
 `step_size=None` each step takes Δτ = ½ / (λ_max(P̂H) + λ_max(P̂P₀⁻¹)), at most ½. A fixed step that
 is too long makes particles diverge; they are reset and counted, and an output that lost any has not
-converged. Use this sampler to follow the article; for the posterior itself, `exact_flow` needs
+converged. Use this sampler to follow the paper; for the posterior itself, `exact_flow` needs
 fewer steps and detects convergence.
 """
 
@@ -58,12 +58,12 @@ class Taming(StrEnum):
     """Which M damps the deviations."""
 
     CONSISTENT = "consistent"  # (Δτ ΨP̂Ψᵀ + μ[R]⁻¹)⁻¹, consistent with the equation
-    PRINTED = "printed"  # (Δτ ΨP̂Ψᵀ + μ[R])⁻¹, as printed in the article
+    PRINTED = "printed"  # (Δτ ΨP̂Ψᵀ + μ[R])⁻¹, as printed in the paper
 
 
 @dataclass(frozen=True, kw_only=True)
 class DropoutConfig:
-    """Settings of Algorithm 1. The article prints neither J, Δτ nor ε."""
+    """Settings of Algorithm 1. The paper prints neither J, Δτ nor ε."""
 
     dropout_rate: float = 0.3  # ρ
     step_size: float | None = None  # Δτ; None: the stable rule

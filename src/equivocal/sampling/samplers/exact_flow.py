@@ -10,7 +10,7 @@ particles there are.
 `expectations="quadrature"` (default): a row's logit is N(ψᵀm, ψᵀPψ), so its averages are integrals
 in one variable. The result is that of `mean_field` for every J; particles are drawn at the end,
 with exactly its moments where J > D.
-`expectations="ensemble"`: averages over the particles, as in the article, from a start with the
+`expectations="ensemble"`: averages over the particles, as in the paper, from a start with the
 prior's moments (`start_near_prior`). The fixed point then lies O(J^(−1/2)) away.
 With J ≤ D the ensemble cannot leave the subspace it starts in; `info` says so.
 """

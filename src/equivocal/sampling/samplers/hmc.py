@@ -251,8 +251,10 @@ def _summarise(
 
 def _explain_stop(missed: np.ndarray) -> str:
     """Name the outputs that have not converged, and say what helps."""
+    if not len(missed):
+        return ""
     named = ", ".join(map(str, missed[:NAMED])) + ", …" * (len(missed) > NAMED)
     return (
-        f"R-hat above {R_HAT} or effective size below {ESS:.0f} in output {named}; "
-        "raise num_steps or num_chains"
-    ) * bool(len(missed))
+        f"R-hat above {R_HAT} or effective size below {ESS:.0f} in output{'s' * (len(missed) > 1)} "
+        f"{named}; raise num_steps or num_chains"
+    )

@@ -131,6 +131,7 @@ def _run_small(
     rule: FlowRule,
     settings: RunSettings,
     found: Fit | None,
+    share: bool = True,
 ) -> Outcome:
     """Flow in NumPy, then by compiled programs those outputs that did not converge."""
     D = problem.num_features
@@ -147,7 +148,7 @@ def _run_small(
             assert outcome.factor is not None, "a flow gives a factor"
             found = outcome.mean, outcome.factor
         begun = None if found is None else (found[0][rest], found[1][rest])
-        _put(outcome, rest, _run_compiled(problem.select(rest), rule, settings, begun))
+        _put(outcome, rest, _run_compiled(problem.select(rest), rule, settings, begun, share))
     settings.tell(problem.num_outputs, problem.num_outputs)
     return outcome
 
@@ -157,9 +158,10 @@ def _run_compiled(
     rule: FlowRule,
     settings: RunSettings,
     found: Fit | None,
+    share: bool = True,
 ) -> Outcome:
-    """Flow by the products that a plan chooses."""
-    free = settings.num_steps is None and settings.precision is Precision.FULL
+    """Flow by the products that a plan chooses: those that outputs share only if they may."""
+    free = share and settings.num_steps is None and settings.precision is Precision.FULL
     _plan_flow(problem, settings, share=False)  # refuses a budget without room for what is left
     plan = _plan_flow(problem, settings, share=free and not rule.joint)
     run = _run_shared if plan.shared else _run_plain
@@ -220,11 +222,9 @@ def _run_shared(
         some = problem.select(rest)
         left = outcome.mean[rest], outcome.factor[rest]
         near = left if all(np.isfinite(part).all() for part in left) else None
-        if len(rest) <= few:
-            _put(outcome, rest, _run_small(some, rule, settings, near))
-        else:
-            plan = _plan_flow(some, settings, share=False)
-            _put(outcome, rest, _run_plain(some, rule, settings, plan, near))
+        quiet = replace(settings, report=None)  # the progress has reached its end
+        run = _run_small if len(rest) <= few else _run_compiled
+        _put(outcome, rest, run(some, rule, quiet, near, share=False))
     return outcome
 
 

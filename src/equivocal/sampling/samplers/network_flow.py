@@ -16,7 +16,7 @@ nonlinearity. For a network linear in its weights, J > D particles give exactly 
 
 An ensemble cannot leave the J − 1 directions it starts in. It can then represent what the data tell
 about J − 1 directions instead of D, and since all data act on each of these directions, the spread
-collapses: Σ R var(logit) ends at J − 1 instead of at D. Dropping entries of d, the article's
+collapses: Σ R var(logit) ends at J − 1 instead of at D. Dropping entries of d, the paper's
 remedy, turns the directions but raises that sum by 1/(1−ρ) only, so we localise: weights are
 divided into parts, moved one after another by (24) with the deviations that this part alone causes.
 Each part has J − 1 directions of its own, and a part read by single outputs (a last layer) has them
