@@ -82,6 +82,17 @@ class _BlasLimit:
             cls.libraries = len(sys.modules), ThreadpoolController()
         return cls.libraries[1]
 
+    @classmethod
+    def take_control(cls) -> None:
+        """Let this thread set and lift limits.
+
+        Since version 3.8 threadpoolctl silently ignores every thread but the one that set a limit
+        first, which need not be the one that opens the first of our blocks or closes the last.
+        """
+        for library in cls.find_libraries().lib_controllers:
+            if hasattr(library, "clear_controlling_thread"):
+                library.clear_controlling_thread(force=True)
+
 
 @contextmanager
 def use_one_blas_thread() -> Iterator[None]:
@@ -95,6 +106,7 @@ def use_one_blas_thread() -> Iterator[None]:
         _BlasLimit.blocks += 1
         if _BlasLimit.blocks == 1:
             with suppress(ImportError):
+                _BlasLimit.take_control()
                 _BlasLimit.limits = _BlasLimit.find_libraries().limit(limits=1, user_api="blas")
     try:
         yield
@@ -102,6 +114,7 @@ def use_one_blas_thread() -> Iterator[None]:
         with _BlasLimit.lock:
             _BlasLimit.blocks -= 1
             if _BlasLimit.blocks == 0 and _BlasLimit.limits is not None:
+                _BlasLimit.take_control()
                 _BlasLimit.limits.restore_original_limits()
 
 

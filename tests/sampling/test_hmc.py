@@ -259,6 +259,7 @@ def refined() -> Posterior:
 def test_refine_samples_exactly_where_a_gaussian_is_not_enough(refined: Posterior) -> None:
     assert refined.info.refined.tolist() == [True, False]
     assert np.isfinite(refined.info.r_hat).tolist() == [True, False]
+    assert np.isnan(refined.info.covariance_residual).tolist() == [True, False]
     for part in ("1 of 2 outputs", "not enough", "sampled exactly"):
         assert part in refined.info.message
     alone = sample_posterior(DOSES, DIED, **SKEWED, method="hmc", num_particles=1600)

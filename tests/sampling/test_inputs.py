@@ -6,6 +6,7 @@ import pytest
 
 from equivocal.errors import UserError
 from equivocal.sampling import sample_posterior
+from equivocal.sampling.engine.inputs import check_callable
 from tests.sampling.problems import small
 
 
@@ -115,6 +116,7 @@ BAD = {
     "small variance": (X, T, {"prior_variance": 1e-99, "dtype": "float32"}, "^prior_variance must"),
     "misspelt argument": (X, T, {"prior_varience": 1.0}, "did you mean 'prior_variance'"),
     "misspelt option": (X, T, {"method": "aldi", "stepsize": 0.1}, "did you mean 'step_size'"),
+    "rows to check as text": (X, T, {"method": "hmc", "check_at": "abc"}, "check_at must"),
 }
 
 
@@ -125,6 +127,14 @@ def test_bad_input_is_one_clear_sentence(case: str) -> None:
     with pytest.raises(UserError, match=message) as caught:
         sample_posterior(features, targets, **options)
     assert "\n" not in str(caught.value)
+
+
+def test_what_cannot_be_called_is_refused() -> None:
+    """Through `sample_posterior` a type checker, which only the tests have, would refuse it first."""
+    check_callable(None, "report")
+    check_callable(print, "report")
+    with pytest.raises(UserError, match="report must be a function or None, got 3"):
+        check_callable(3, "report")
 
 
 def test_prediction_needs_the_same_columns() -> None:

@@ -302,6 +302,46 @@ with use_one_blas_thread():
     assert set(threads) == {1}
 
 
+def test_any_thread_keeps_blas_to_one_thread_and_lifts_the_limit() -> None:
+    """After the main thread has set a limit, and where another thread closes the last block."""
+    code = """
+import json, threading
+from threadpoolctl import threadpool_info
+from equivocal.machine import use_one_blas_thread
+
+def count():
+    return [pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"]
+
+found = {}
+def open_in_thread(name, until=None):
+    with use_one_blas_thread():
+        found[name] = count()
+        if until is not None:
+            until.wait()
+
+with use_one_blas_thread():
+    pass
+alone = threading.Thread(target=open_in_thread, args=("alone",))
+alone.start(), alone.join()
+found["after"] = count()
+closed = threading.Event()
+last = threading.Thread(target=open_in_thread, args=("last", closed))
+with use_one_blas_thread():
+    last.start()
+    while "last" not in found:
+        pass
+closed.set(), last.join()
+found["lifted"] = count()
+print(json.dumps(found))
+"""
+    several = os.environ | {"OPENBLAS_NUM_THREADS": "2"}
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=several
+    )
+    threads = {name: set(found) for name, found in json.loads(done.stdout).items()}
+    assert threads == {"alone": {1}, "after": {2}, "last": {1}, "lifted": {2}}
+
+
 def test_a_generator_draws_the_seed() -> None:
     """Two generators in the same state give the same bits, and the seed drawn can be used again."""
     first, second = (

@@ -14,6 +14,7 @@ import numpy as np
 from equivocal.machine import measure_memory
 from equivocal.sampling.engine.inputs import (
     check_bool,
+    check_callable,
     check_choice,
     check_counts,
     check_int,
@@ -168,6 +169,9 @@ class Request(SimpleNamespace):
         """Check that the method works where the rows are, and with the settings given."""
         method, everywhere = self.method, METHODS[self.method].everywhere
         check_bool(self.diagnose, "diagnose")
+        check_bool(self.refine, "refine")
+        check_callable(self.observe, "observe")
+        check_callable(self.report, "report")
         if streamed and not everywhere:
             fail(
                 f"method {method!r} needs its rows in memory, and they are larger than "

@@ -70,17 +70,17 @@ def check_numbers(value: object, name: str, *, finite: bool = True) -> np.ndarra
     return array
 
 
-def check_features(features: object, dtype: Any) -> np.ndarray:
-    """Return (N, D) in the precision of `choose_dtype`."""
-    psi = check_numbers(features, "features")
+def check_features(features: object, dtype: Any, name: str = "features") -> np.ndarray:
+    """Return (N, D) in the precision of `choose_dtype`; errors call it `name`."""
+    psi = check_numbers(features, name)
     if psi.ndim != 2:
         way_out = "drop axes of length one, or flatten what belongs to a row"
         if psi.ndim < 2:
             way_out = "reshape one column to (N, 1)"
-        fail(f"features must have shape (N, D), got {psi.shape}; {way_out}.")
+        fail(f"{name} must have shape (N, D), got {psi.shape}; {way_out}.")
     if 0 in psi.shape:
-        fail(f"features must have at least one row and one column, got shape {psi.shape}.")
-    return _convert(psi, "features", choose_dtype(psi, dtype))
+        fail(f"{name} must have at least one row and one column, got shape {psi.shape}.")
+    return _convert(psi, name, choose_dtype(psi, dtype))
 
 
 def choose_dtype(features: Any, dtype: Any) -> np.dtype:
@@ -259,6 +259,12 @@ def check_bool(value: object, name: str) -> bool:
     if not isinstance(value, bool | np.bool_):
         fail(f"{name} must be True or False, got {value!r}.")
     return bool(value)
+
+
+def check_callable(value: object, name: str) -> None:
+    """Refuse what is neither None nor can be called."""
+    if value is not None and not callable(value):
+        fail(f"{name} must be a function or None, got {value!r}.")
 
 
 def check_positive(value: Any, name: str, *, below: float = np.inf) -> float:

@@ -12,7 +12,7 @@ Newton iterations are stopped in Hairer and Wanner, Solving Ordinary Differentia
 section IV.8). Where they fall slowly, the state itself must be within the tolerance.
 
 The stopping rule (`History`, `_find_stalled` and their constants) may be changed here; the step
-itself may not.
+itself may not. Small problems have a simpler rule of their own, in `small`.
 """
 
 from collections.abc import Callable, Iterable
@@ -103,7 +103,8 @@ def run_flow(
         free = np.flatnonzero(finished)
         if len(free):
             moved = left | (converged & (contraction < 1))
-            residuals = np.where(moved, contraction, 1) * residuals  # as expected after the step
+            # after an unchecked step the mean may be off as far as the covariance was
+            residuals = np.where(moved, contraction * residual, residuals)
             _collect(outcome, held[free], free, _merge(moved, proposal, state), residuals)
             outcome.converged[held[free]] = converged[free]
             outcome.steps[held[free]] = (steps - ~moved)[free]

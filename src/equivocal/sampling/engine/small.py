@@ -41,7 +41,7 @@ class State(NamedTuple):
     factor: np.ndarray  # (K, D, D), G
     damping: np.ndarray  # (K,), s; 0 at a start from which the mean is not corrected
     misfit: np.ndarray  # (K, D, D), S − I before the step
-    mean_residual: np.ndarray  # (K,), as in `flow.FlowInfo`
+    mean_residual: np.ndarray  # (K,), as in `flow.FlowInfo`, where the step began
     covariance_residual: np.ndarray  # (K,)
 
 
@@ -100,6 +100,8 @@ def flow_small(
             outcome.time[left] -= np.log1p(-np.minimum(state.damping, LONGEST))
         for name in ("mean", "factor", "mean_residual", "covariance_residual"):
             getattr(outcome, name)[left] = getattr(state, name)
+        # a last step corrects no mean, which may then be off as far as the covariance was
+        outcome.mean_residual[left[~going]] = residual[~going]
         outcome.converged[left], outcome.steps[left] = ~going, number
         if not (going.any() and np.isfinite(residual).all()):
             break

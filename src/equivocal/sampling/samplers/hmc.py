@@ -66,7 +66,7 @@ class HmcConfig:
         check_int(self.num_chains, "num_chains", least=2, most=1024)
         check_positive(self.target_accept, "target_accept", below=1.0)
         if self.check_at is not None:
-            object.__setattr__(self, "check_at", check_features(self.check_at, None))
+            object.__setattr__(self, "check_at", check_features(self.check_at, None, "check_at"))
 
 
 def run(problem: Problem, config: HmcConfig, settings: RunSettings) -> Outcome:
@@ -133,7 +133,8 @@ def refine(problem: Problem, outcome: Outcome, far: np.ndarray, settings: RunSet
     outcome.particles = draw(*given, settings.numbers)
     outcome.covariance = np.matmul(outcome.factor, outcome.factor.swapaxes(1, 2))
     outcome.refined = far
-    for name in ("mean", "particles", "covariance", "converged", "r_hat", "ess"):
+    chains = ("r_hat", "ess", "mean_residual", "covariance_residual")  # chains have no residuals
+    for name in ("mean", "particles", "covariance", "converged", *chains):
         getattr(outcome, name)[far] = getattr(exact, name)
     outcome.stop_reason = outcome.stop_reason or exact.stop_reason
 
