@@ -130,7 +130,7 @@ def test_bad_input_is_one_clear_sentence(case: str) -> None:
 
 
 def test_what_cannot_be_called_is_refused() -> None:
-    """Through `sample_posterior` a type checker, which only the tests have, would refuse it first."""
+    """Tests have a type checker, which would refuse it in `sample_posterior` before we do."""
     check_callable(None, "report")
     check_callable(print, "report")
     with pytest.raises(UserError, match="report must be a function or None, got 3"):
