@@ -87,6 +87,8 @@ def test_specification_curve_is_sorted_and_shows_each_choice_below_its_effect() 
     assert list(marked) == list(ordered.index[ordered["step"] == "rule"])
     kinds = [text.get_text() for text in top.get_legend().get_texts()]
     assert kinds == ["interval above zero", "interval below zero", "interval includes zero"]
+    lone = draw_specification_curve(table.assign(low=np.nan, high=np.nan)).axes[0]
+    np.testing.assert_allclose(lone.lines[0].get_ydata(), ordered["effect"])
 
 
 @pytest.mark.parametrize(

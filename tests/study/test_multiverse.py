@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import stats
 from scipy.special import expit
 
 from equivocal.errors import UserError
@@ -15,6 +16,7 @@ from equivocal.gestalt import Run
 from equivocal.inference import collect_last_layer, infer_posterior
 from equivocal.study.grids import Grid, load_grid
 from equivocal.study.multiverse import (
+    average_cells,
     compute_effect_shares,
     list_roles,
     make_curve_table,
@@ -143,11 +145,25 @@ def test_row_is_the_effect_computed_by_hand(finished: tuple[Grid, Path, pd.DataF
             bayes = expit(particles[others.index(unit)] @ psi).mean()
             changes.append(bayes - expit(layer.trained[unit] @ psi))
     assert row["effect_agent"] == pytest.approx(np.mean(changes), rel=1e-5)
-    half = 1.96 * np.std(changes, ddof=1) / np.sqrt(4)
+    by_network = np.reshape(changes, (2, 2)).mean(axis=1)
+    half = stats.t.ppf(0.975, 1) * np.std(by_network, ddof=1) / np.sqrt(2)
     assert row["high_agent"] - row["effect_agent"] == pytest.approx(half, rel=1e-4)
     assert row["effect_agent"] == pytest.approx(row["bayes_agent"] - row["mle_agent"], rel=1e-6)
     assert (row["networks"], row["num_items"]) == (2, 2)
     assert row["time"] > 0
+
+
+def test_intervals_hold_the_truth_where_networks_differ() -> None:
+    """Ten networks, eight items, no effect on average, but networks differ more than items do."""
+    rng, above = np.random.default_rng(0), []
+    trained = np.full((10, 8), 0.4)
+    for _ in range(400):
+        change = rng.normal(0, 0.05, (10, 1)) + rng.normal(0, 0.02, (10, 8))
+        above.append(average_cells(trained, trained + change)["low"] > 0)
+    # 2.5 % are expected, with a standard error of 0.8; over the 80 cells it would be 25 %
+    assert np.mean(above) < 0.06
+    alone = average_cells(trained[:1], trained[:1] + 0.1)
+    assert np.isnan(alone["low"])
 
 
 def test_every_choice_reaches_the_numbers(finished: tuple[Grid, Path, pd.DataFrame]) -> None:
@@ -206,9 +222,11 @@ def test_summary_says_what_moves_the_effect(finished: tuple[Grid, Path, pd.DataF
     assert list_roles(own) == ["agent", "patient"]
     shares = compute_effect_shares(own)
     assert set(shares["choice"]) == {"num_steps", "prior_variance"}
+    assert shares["low"].isna().all()  # one training: its rows share networks
     agent = tabulate_effects(own).set_index("role").loc["agent"]
     assert agent["share_positive"] == 0.75
     assert agent["median"] == pytest.approx(0.125)
+    assert np.isnan(tabulate_effects(own.assign(low_agent=np.nan))["share_interval_above"][0])
     assert list(make_curve_table(own, "agent")) == [
         *("effect", "low", "high"),
         *("num steps", "prior variance"),

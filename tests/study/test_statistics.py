@@ -222,8 +222,14 @@ def test_mixed_model_has_the_closed_form_of_balanced_designs():
     assert model.sd_network == pytest.approx(np.sqrt((ms_network - ms_rest) / I), rel=1e-6)
     assert model.sd_item == pytest.approx(np.sqrt((ms_item - ms_rest) / N), rel=1e-6)
     assert model.sd_residual == pytest.approx(np.sqrt(ms_rest), rel=1e-6)
-    assert model.p == pytest.approx(2 * stats.norm.sf(abs(model.estimate / model.se)))
-    assert model.ci_high - model.estimate == pytest.approx(1.959964 * model.se)
+    # the variance of the mean is a sum of mean squares, and Satterthwaite (1946) gives its df
+    squares = ms_network**2 / (N - 1) + ms_item**2 / (I - 1) + ms_rest**2 / ((N - 1) * (I - 1))
+    df = (ms_network + ms_item - ms_rest) ** 2 / squares
+    assert model.df == pytest.approx(df, rel=1e-4)  # 10.04; its curvature is by finite differences
+    assert model.p == pytest.approx(2 * stats.t.sf(abs(model.estimate / model.se), df), rel=1e-3)
+    half = stats.t.ppf(0.975, df) * model.se
+    assert model.ci_high - model.estimate == pytest.approx(half, rel=1e-4)
+    assert model.estimate - model.ci_low == pytest.approx(half, rel=1e-4)
 
 
 def test_mixed_model_explains_why_it_cannot_be_fitted():

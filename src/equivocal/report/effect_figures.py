@@ -153,6 +153,7 @@ def _draw_curve(axes: Axes, ordered: pd.DataFrame) -> None:
         (ordered["low"] > 0, COLOURS[0], "o", "interval above zero"),
         (ordered["high"] < 0, COLOURS[1], "s", "interval below zero"),
         ((ordered["low"] <= 0) & (ordered["high"] >= 0), "0.55", "D", "interval includes zero"),
+        (ordered["low"].isna(), "0.55", "D", "no interval, one network"),
     )
     for chosen, colour, marker, label in groups:
         part = ordered[chosen]

@@ -5,8 +5,9 @@ A multiverse asks whether the effect depends on choices that the paper leaves op
     effect of ROLE = activation of the indicated ROLE, Bayesian − trained (MLE)
 
 at the critical word of the last condition (reversals), averaged over networks and items. `low` and
-`high` are mean ± 1.96 standard errors over the network × item cells. Cells of one network or item
-are not independent, so with few networks the interval is a description and not a test.
+`high` are the 95 % interval by Student's t over the networks' means, since the cells of one network
+are not independent; with a single network there is none. Points share networks, so how many
+intervals lie above zero is a description of the grid and not a test.
 `_measure_effect` measures a point; `equivocal.study.grids` makes the points.
 
 A sweep runs a study at every point, and joins the tables of all points:
@@ -23,6 +24,7 @@ import io
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from functools import lru_cache, partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -38,13 +40,12 @@ from equivocal.study.comparisons import collect_features, list_questions
 from equivocal.study.grids import CHOICES, SETTINGS, TRAINING, Grid, Point
 from equivocal.study.preparation import check_nuts, check_questions, check_samplers, prepare
 from equivocal.study.settings import StudySettings
-from equivocal.study.statistics import compute_variance_shares
+from equivocal.study.statistics import compare_pairs, compute_variance_shares
 from equivocal.study.tasks import Parcel, Task, make_scratch_folder
 from equivocal.world import World
 from equivocal.world.items import choose_items, load_stimuli
 
-NORMAL_95 = 1.96
-CELLS = ("mle", "bayes", "effect", "low", "high")  # keys of `_average_cells`
+CELLS = ("mle", "bayes", "effect", "low", "high")  # keys of `average_cells`
 STATE = ("time", "converged", "put_back")  # keys of `describe_state`
 GIVEN = "given.csv"  # the stimuli sent to a worker; the study makes its own copy of them
 
@@ -55,13 +56,14 @@ def make_effect_tasks(grid: Grid) -> dict[str, Task]:
     world, source = World.load(study.world_source), study.stimuli_path
     own = load_stimuli(source, world)
     condition, stimuli_key = own.conditions[-1], hash_files(source)
+    code = hash_files(Path(__file__))  # how a point is measured
     readings = {_get_reading(point) for point in grid.points}
     watched = {one: list_questions(choose_items(own, world, *one), condition) for one in readings}
     tasks = {}
     for point in grid.points:
         training, inference = point.settings.training_settings, point.settings.inference
         there, sampler = watched[_get_reading(point)], inference.samplers["paper"].model_dump()
-        what = [world.fingerprint, stimuli_key, condition]
+        what = [world.fingerprint, stimuli_key, condition, code]
         key = hash_content(point.varied, sampler, inference.seed, asdict(training), *what)
         is_valid = partial(_is_effect, point.varied, list(there["probe"].unique()))
         tasks[key] = Task(world, training, _measure_effect, (point, there), is_valid)
@@ -104,7 +106,7 @@ def _measure_effect(networks: Parcel, point: Point, asked: pd.DataFrame) -> dict
     row = {**point.varied, "networks": len(posteriors), "num_items": asked["item"].nunique()}
     for role in asked["probe"].unique():
         here = (asked["probe"] == role).to_numpy()
-        cells = _average_cells(*(np.stack(values)[:, here] for values in (trained, bayes)))
+        cells = average_cells(*(np.stack(values)[:, here] for values in (trained, bayes)))
         row |= {f"{name}_{role}": value for name, value in cells.items()}
     return row | describe_state(posteriors)
 
@@ -134,13 +136,10 @@ def collect_layers(networks: Parcel, rows: str) -> list[LayerRows]:
     return [collect_last_layer(run, network, rows) for network in run.networks]
 
 
-def _average_cells(trained: np.ndarray, bayes: np.ndarray) -> dict[str, float]:
-    """Average over the (network, item) cells of one role, with an interval."""
-    change = (bayes - trained).ravel()
-    mean = float(change.mean())
-    several = len(change) > 1
-    half = NORMAL_95 * float(change.std(ddof=1)) / len(change) ** 0.5 if several else np.nan
-    ends = {"effect": mean, "low": mean - half, "high": mean + half}
+def average_cells(trained: np.ndarray, bayes: np.ndarray) -> dict[str, float]:
+    """Average activations (network, item) of one role, with an interval over networks."""
+    test = compare_pairs(bayes.mean(axis=1), trained.mean(axis=1))
+    ends = {"effect": test.mean, "low": test.ci_low, "high": test.ci_high}
     return {"mle": float(trained.mean()), "bayes": float(bayes.mean()), **ends}
 
 
@@ -200,7 +199,8 @@ def tabulate_effects(table: pd.DataFrame) -> pd.DataFrame:
     rows = []
     for role in list_roles(table):
         effect, low = table[f"effect_{role}"], table[f"low_{role}"]
-        shares = {"share_positive": (effect > 0).mean(), "share_interval_above": (low > 0).mean()}
+        above = low.dropna() > 0  # a single network has no interval
+        shares = {"share_positive": (effect > 0).mean(), "share_interval_above": above.mean()}
         ends = {"smallest": effect.min(), "median": effect.median(), "largest": effect.max()}
         rows.append({"role": role, **shares, **ends})
     return pd.DataFrame(rows)

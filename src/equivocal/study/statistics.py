@@ -15,9 +15,10 @@ a functional ANOVA). Where choices were drawn independently of one another, the 
 estimate E[y | c]; rows in which several were fixed jointly must be left out. Such means also differ
 by chance: the share that is expected after shuffling c is subtracted, (S − S₀) / (1 − S₀). A choice
 is shuffled among the largest units that share it: trainings, posteriors, or single rows. Intervals
-are percentiles of estimates from halves of the trainings (of the rows, if there are fewer than
-`FEWEST` trainings): a half drawn without replacement varies about the whole as the whole does about
-the truth. In a bootstrap trainings would occur twice, and no shuffle keeps their copies together.
+are percentiles of estimates from halves of the trainings: a half drawn without replacement varies
+about the whole as the whole does about the truth. In a bootstrap trainings would occur twice, and
+no shuffle keeps their copies together. With fewer than `FEWEST` trainings there is no interval:
+rows of one training share its networks, and halves of the rows would not differ in that.
 """
 
 from collections.abc import Sequence
@@ -67,7 +68,8 @@ class MixedModel:
 
     estimate: float
     se: float = NAN
-    z: float = NAN
+    t: float = NAN
+    df: float = NAN
     p: float = NAN
     ci_low: float = NAN
     ci_high: float = NAN
@@ -197,8 +199,8 @@ def fit_mixed_model(table: pd.DataFrame) -> MixedModel:
 
     The differences d of clipped logits follow d = β + u_network + v_item + e, fitted by REML; since
     it is the differences that vary by network and item, an effect of a few networks or items is not
-    taken for a general one. The p-value is Wald's, z = β / se, and a little too small with few
-    networks.
+    taken for a general one. p-value and interval are by Student's t with Satterthwaite's degrees of
+    freedom.
 
     Parameters
     ----------
@@ -220,14 +222,15 @@ def fit_mixed_model(table: pd.DataFrame) -> MixedModel:
     if not fit.converged:
         return MixedModel(estimate, note=fit.note)
     beta, se = float(fit.coefficients[0]), float(fit.errors[0])
-    half = float(stats.norm.ppf(0.5 + LEVEL / 2)) * se
+    low, high = map(float, fit.intervals[0])
     return MixedModel(
         estimate=beta,
         se=se,
-        z=beta / se,
-        p=float(2 * stats.norm.sf(abs(beta / se))),
-        ci_low=beta - half,
-        ci_high=beta + half,
+        t=beta / se,
+        df=float(fit.df[0]),
+        p=float(fit.p_values[0]),
+        ci_low=low,
+        ci_high=high,
         sd_network=fit.sds["network"],
         sd_item=fit.sds["item"],
         sd_residual=fit.sd_residual,
@@ -265,8 +268,9 @@ def compute_variance_shares(
     Returns
     -------
     DataFrame
-        `outcome`, `choice`, `share`, `low` and `high` (95 %), largest first. Shares below zero mean
-        less than chance. With units, another row has the share of the largest units as a whole.
+        `outcome`, `choice`, `share`, `low` and `high` (95 %; NaN with few trainings), by share.
+        Shares below zero mean less than chance. With units, another row has the share of the
+        largest units as a whole.
     """
     table = table[np.isfinite(table[outcome].astype(float))].reset_index(drop=True)
     nested = [*(pd.factorize(table[name])[0] for name in units), np.arange(len(table))]
@@ -276,7 +280,7 @@ def compute_variance_shares(
     coded = {name: levels for name, levels in coded.items() if levels.max(initial=0) > 0}
     if units and 1 < len(np.unique(largest)) < len(largest):
         coded[TOGETHER] = largest
-    blocks = largest if len(np.unique(largest)) >= FEWEST else np.arange(len(table))
+    halvings = repeats if len(np.unique(largest)) >= FEWEST else 0
     rows = []
     for name, levels in coded.items():
         unit = _find_unit(levels, nested[1:] if name == TOGETHER else nested)
@@ -285,7 +289,7 @@ def compute_variance_shares(
         halves = np.array(
             [
                 _estimate_share(y[drawn], levels[drawn], unit[drawn], rng, 5)
-                for drawn in (_draw_half(blocks, rng) for _ in range(repeats))
+                for drawn in (_draw_half(largest, rng) for _ in range(halvings))
             ]
         )
         known = halves[np.isfinite(halves)]  # halves in which the outcome or the choice varies
