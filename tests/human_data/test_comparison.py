@@ -112,11 +112,13 @@ def test_controls_explain_their_share_of_the_response() -> None:
     held = compare(join(trials, measures, ["surprise"], ["position"]))
     assert held.table["se"].iloc[0] < 0.9 * loose.table["se"].iloc[0]
     assert held.table["low"].iloc[0] < TRUTH.beta < held.table["high"].iloc[0]
+    unchecked = "neither table has a column word"
+    assert [note[: len(unchecked)] for note in held.notes] == [unchecked]
     assert loose.notes == [
+        *held.notes,
         "2 word positions are taken together; --control position allows for a trend over them, "
-        "--where position=N keeps one"
+        "--where position=N keeps one",
     ]
-    assert held.notes == []
     with pytest.raises(UserError, match="surprise is determined by the controls"):
         compare(join(trials, measures.assign(copy=measures["surprise"]), ["surprise"], ["copy"]))
 
@@ -176,12 +178,40 @@ def test_constant_and_collinear_measures_are_noted() -> None:
     trials, measures = made()
     found = compare(join(trials, measures.assign(flat=1.0, double=2 * measures["surprise"])))
     assert "flat is the same in every joined trial and is left out" in found.notes
-    assert "the measures determine each other, so they are fitted one by one only" in found.notes
-    assert set(found.table["model"]) == {"alone"}
+    assert (
+        "surprise is determined by double, so it is fitted alone and not together with them; "
+        "choose with --measure" in found.notes
+    )
+    fitted = {kind: list(own["measure"]) for kind, own in found.table.groupby("model")}
+    assert fitted == {"alone": ["surprise", "rival", "double"], "together": ["rival", "double"]}
     with pytest.raises(
         UserError, match="flat is the same in every joined trial, .* with --measure"
     ):
         compare(join(trials, measures.assign(flat=1.0), ["flat"]))
+
+
+def test_a_measure_is_not_entered_beside_the_parts_it_is_the_sum_of() -> None:
+    """As the surprise and those about each role, which a table has with four digits."""
+    trials, measures = made()
+    parts = np.random.default_rng(0).gamma(1.0, size=(2, len(measures)))
+    parts = np.vstack([measures["surprise"], parts]).round(4)
+    names = ["about_action", "about_agent", "about_patient"]
+    table = measures[["item", "position"]].assign(
+        about=parts.sum(axis=0).round(4), **dict(zip(names, parts, strict=True))
+    )
+    found = compare(join(trials, table))
+    together = found.table[found.table["model"] == "together"]
+    assert list(together["measure"]) == names
+    assert len(found.table) == 7
+    # the standard errors of coefficients that determine each other are thousands of times larger
+    ratio = together["se"].to_numpy() / found.table["se"][1:4].to_numpy()
+    assert (ratio < 2).all()
+    (note,) = [text for text in found.notes if "determined" in text]
+    assert note.startswith("about is determined by about_action, about_agent, about_patient, so it")
+    # the rest of the sum is a control: no part may be entered beside all others
+    with_control = compare(join(trials, table, names, ["about"]))
+    rows = with_control.table[with_control.table["model"] == "together"]
+    assert list(rows["measure"]) == names[1:]
 
 
 def test_a_fit_that_fails_is_marked() -> None:

@@ -63,10 +63,89 @@ def test_every_trial_gets_the_measure_of_its_word_or_a_reason(tmp_path: Path) ->
     assert found.notes == []  # capitals and full stops make no other word
 
 
-def test_words_that_differ_are_noted(tmp_path: Path) -> None:
-    shifted = TRIALS.replace("1,congruent,1,Woman", "1,congruent,1,during")
-    (note,) = joined(tmp_path, shifted).notes
-    assert note.startswith("in 1 joined trials the words differ, most often 'during' in the trials")
+@pytest.mark.parametrize(
+    ("read", "measured"),
+    [
+        ("pizza", "pizza"),
+        ("Pizza.", "pizza"),
+        ("the pizza", "pizza"),
+        ("pizza", "the pizza"),
+        ("“The pizza,”", "Pizza"),
+        ("during dinner", "during+dinner"),
+        ("During the dinner,", "during dinner"),
+        ("in the morning", "in morning"),
+        ("eats the pizza", "pizza"),
+        ("X-ray", "x ray"),
+        ("The", "the"),
+        ("—", "—"),
+    ],
+)
+def test_words_are_the_same_if_the_region_contains_the_constituent(
+    tmp_path: Path, read: str, measured: str
+) -> None:
+    trials = f'participant,item,position,word,rt\np1,1,1,"{read}",300\n'
+    found = joined(tmp_path, trials, f'item,position,word,update\n1,1,"{measured}",2\n')
+    assert found.trials["update"].tolist() == [2]
+    assert found.notes == []
+
+
+@pytest.mark.parametrize(
+    ("read", "measured"),
+    [
+        ("the", "pizza"),
+        ("the", "the pizza"),
+        ("the", "a"),
+        ("during", "during+dinner"),
+        ("dinner", "during dinner"),
+        ("dinner during", "during dinner"),
+        ("pizzas", "pizza"),
+        ("pineapple", "apple"),
+        ("ate", "eats"),
+        ("—", "pizza"),
+        ("pizza", "—"),
+    ],
+)
+def test_trials_of_other_words_are_refused(tmp_path: Path, read: str, measured: str) -> None:
+    trials = f"participant,item,position,word,rt\np1,1,1,{read},300\np1,1,2,eats,300\n"
+    measures = f"item,position,word,update\n1,1,{measured},2\n1,2,eats,3\n"
+    message = refused(tmp_path, trials=trials, measures=measures)
+    said = f"in 1 of 2 joined trials the words are not those of the measures: {read!r} in line 2 "
+    assert message.startswith(f"{said}for {measured!r}; number the words as the measures do")
+
+
+def test_the_commonest_words_that_differ_are_listed(tmp_path: Path) -> None:
+    shifted = TRIALS.replace(",Woman,", ",during,").replace(",Pizza.,", ",the,") + (
+        "p3,1,reversal,1,the,320\np3,1,congruent,2,he,320\np3,2,congruent,1,she,320\n"
+    )
+    message = refused(tmp_path, trials=shifted)
+    assert message.startswith("in 5 of 7 joined trials the words are not those of the measures: 't")
+    assert "'the' in line 4 for 'pizza', 'during' in line 2 for 'woman', " in message
+    assert message.count(" in line ") == 3
+    assert ", …; number the words" in message
+
+
+def test_words_that_cannot_be_compared_are_noted(tmp_path: Path) -> None:
+    """Unless the sentence has no such position."""
+    trials, measures = (t.replace(",word", ",text") for t in (TRIALS, MEASURES))
+    for given, who in (
+        ((trials, MEASURES), "the trials have no"),
+        ((TRIALS, measures), "the measures have no"),
+        ((trials, measures), "neither table has a"),
+    ):
+        (note,) = joined(tmp_path, *given).notes
+        assert note.startswith(f"{who} column word, so nothing shows whether positions count the s")
+    message = refused(tmp_path, trials=trials + "p1,2,congruent,3,water,300\n")
+    assert message.startswith(
+        "item 2 has position 3 in line 11 of the trials, and its sentence has 1 to 2 in the measure"
+    )
+    zero = trials.replace("congruent,1", "congruent,0").replace("congruent,2", "congruent,1")
+    # also of one word, as long as the table has the others
+    message = refused(tmp_path, trials=zero, where=["position=1"])
+    assert message.startswith("item 1 has position 0 in line 2 of the trials, and its sentence has")
+    fewer = MEASURES.replace("1,congruent,1,woman,0.5,a\n", "")  # a first word has no measure
+    assert len(joined(tmp_path, trials, fewer).trials) == 3
+    longer = TRIALS + "p1,2,congruent,3,water,300\n"  # words show that it is the same sentence
+    assert len(joined(tmp_path, longer).trials) == 4
 
 
 def test_without_positions_words_are_joined_by_the_word(tmp_path: Path) -> None:
@@ -79,6 +158,8 @@ def test_without_positions_words_are_joined_by_the_word(tmp_path: Path) -> None:
     found = joined(tmp_path, written, measures.replace("woman", "“Woman”") + "1,…,2.5\n")
     assert found.trials["update"].tolist() == [1.5, 0.5]
     assert found.unmatched["reason"].tolist() == ["no such word in the measures", "no word"]
+    found = joined(tmp_path, trials.replace(",eats", ",the eats"), measures)  # articles are ignored
+    assert found.trials["update"].tolist() == [1.5, 0.5]
 
 
 def test_networks_are_averaged_and_a_missing_value_is_not(tmp_path: Path) -> None:
@@ -87,7 +168,7 @@ def test_networks_are_averaged_and_a_missing_value_is_not(tmp_path: Path) -> Non
     found = joined(tmp_path, trials, measures)
     assert found.trials["update"].tolist() == [3]
     assert found.unmatched["reason"].tolist() == ["update is empty"]
-    assert found.notes == ["measures are averages over 3 networks"]
+    assert found.notes[0] == "measures are averages over 3 networks"
 
 
 def test_a_row_for_each_measure_as_suites_write_them(tmp_path: Path) -> None:
@@ -189,7 +270,7 @@ def test_one_word_of_the_measures_is_not_every_word_of_the_trials(tmp_path: Path
         words = "item,position,word,surprisal\n1,1,she,0.5\n1,2,eats,1.5\n"
         found = joined(tmp_path, again, words, where=[where])
         assert found.trials["surprisal"].tolist() == [1.5] * 3
-        assert found.notes == ["1 trials repeat a participant and word; are rows there twice?"]
+        assert found.notes[1:] == ["1 trials repeat a participant and word; are rows there twice?"]
 
 
 def test_the_response_is_rt_or_else_response(tmp_path: Path) -> None:

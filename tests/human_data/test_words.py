@@ -89,3 +89,34 @@ def test_spillover_through_a_join(tmp_path: Path) -> None:
     one = join_files(*files, columns, ["surprise"], where=["region=2"], spillover=1)
     assert one.trials["surprise_previous"].tolist() == [1, 4, 1, 4]
     assert one.measures == ["surprise", "surprise_previous"]
+
+
+def test_length_is_that_of_the_words_that_were_read(tmp_path: Path) -> None:
+    """The constituent of the model is "in morning"; one participant read an article more."""
+    measures = "item,position,word,update\n1,1,in morning,1\n1,2,man,2\n2,1,dog,3\n2,2,eats,4\n"
+    rows = "p,1,1,In the morning\np,1,2,the man\np,2,1,a dog\np,2,2,eats\n"
+    rows += "q,1,1,In morning\nq,1,2,man\n"
+    columns = "participant,item,position,word"
+    trials = f"{columns},rt\n" + "".join(f"{row},300\n" for row in rows.splitlines())
+    (tmp_path / "m.csv").write_text(measures)
+    (tmp_path / "d.csv").write_text(trials)
+    files = (tmp_path / "d.csv", tmp_path / "m.csv")
+    found = join_files(*files, Columns(), controls=["length"])
+    assert found.trials["length"].tolist() == [12, 6, 4, 4, 9, 3]
+    assert found.notes == []
+    lagged = join_files(*files, Columns(), controls=["length"], where=["position=2"], spillover=1)
+    assert lagged.controls == ["length", "length_previous"]
+    assert lagged.trials[["length", "length_previous"]].to_numpy().tolist() == [
+        *([6, 12], [4, 4], [3, 9])
+    ]
+    (tmp_path / "d.csv").write_text(trials.replace(",word,", ",text,"))
+    found = join_files(*files, Columns(), controls=["length"])
+    assert found.trials["length"].tolist() == [9, 3, 3, 4, 9, 3]
+    assert found.notes[0].endswith("no column word, so length is that of the measures' words")
+    own = (
+        measures.replace("update", "update,length").replace("\n1", ",7\n1").replace("\n2", ",7\n2")
+    )
+    (tmp_path / "m.csv").write_text(own.replace("length,7", "length").replace("eats,4", "eats,4,7"))
+    (tmp_path / "d.csv").write_text(trials)
+    found = join_files(*files, Columns(), controls=["length"])
+    assert set(found.trials["length"]) == {7.0}  # a column of that name comes first

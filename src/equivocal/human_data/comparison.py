@@ -4,12 +4,13 @@
 
 Models are linear for numbers and logistic for answers (`family`); see `equivocal.mixed_models`.
 Each measure is added *alone* to the model without measures and, if there are several, removed from
-the model that contains them *together*. Criteria and likelihood ratios are by maximum likelihood;
-coefficients, intervals and p-values by REML with Satterthwaite's degrees of freedom, since with few
-items the intervals of maximum likelihood are too short. Logistic models are fitted by maximum
-likelihood throughout; their coefficients are in log odds, and their intervals are Wald's. Measures
-and controls enter in standard deviations over the trials; coefficients are given in those, and per
-unit. Data that no model can take are refused with the reason (`equivocal.human_data.variables`).
+the model that contains them *together*, except those that others determine. Criteria and likelihood
+ratios are by maximum likelihood; coefficients, intervals and p-values by REML with Satterthwaite's
+degrees of freedom, since with few items the intervals of maximum likelihood are too short. Logistic
+models are fitted by maximum likelihood throughout; their coefficients are in log odds, and their
+intervals are Wald's. Measures and controls enter in standard deviations over the trials;
+coefficients are given in those, and per unit. Data that no model can take are refused with the
+reason (`equivocal.human_data.variables`).
 
 If the models change, change the R scripts (`equivocal.human_data.trials_summary`) in the same way.
 """
@@ -35,6 +36,7 @@ from equivocal.mixed_models import MixedFit, RandomPart, check_trials, fit_logis
 from equivocal.progress import Advance
 
 MOST_LEVELS = 5_000  # columns of Z; a fit needs several square matrices of this size
+DETERMINED = 1e-3  # a measure of which less is its own, in its sds, is determined by others
 
 
 class Model(NamedTuple):
@@ -71,16 +73,23 @@ class Design:
                 "one out."
             )
         for name in measures:
-            if not self.is_independent([name]):
+            if self.find_determining(name, ()) is not None:
                 raise UserError(
                     f"{name} is determined by the controls {join_names(controls)}, so "
                     "nothing is left of it to test; leave a control out."
                 )
 
-    def is_independent(self, measures: Sequence[str]) -> bool:
-        """Return whether controls and these measures are linearly independent."""
-        X, _ = self.build(Model(tuple(measures)))
-        return bool(np.linalg.matrix_rank(X) == X.shape[1])
+    def find_determining(self, measure: str, others: Sequence[str]) -> list[str] | None:
+        """Find which of other measures determine this one, with the controls; None if it is free.
+
+        Measures that add up to another do so up to round-off, their own and that of a table.
+        """
+        X, _ = self.build(Model(tuple(others)))
+        weights, *_ = np.linalg.lstsq(X, self.scaled[measure])
+        if np.std(self.scaled[measure] - X @ weights) > DETERMINED:
+            return None
+        used = np.abs(weights[self.width :]) > DETERMINED
+        return [name for name, needed in zip(others, used, strict=True) if needed]
 
     def build(self, model: Model) -> tuple[np.ndarray, list[RandomPart]]:
         """Build X and the random parts of a model."""
@@ -160,10 +169,7 @@ def compare(
     measures = select_varying(trials, joined.measures, notes)
     notes += _note_positions(joined)
     design = Design(trials, measures, joined.controls)
-    pairs = _pair_models(measures, slopes)
-    if not design.is_independent(measures):
-        notes.append("the measures determine each other, so they are fitted one by one only")
-        pairs = [pair for pair in pairs if pair.kind == "alone"]
+    pairs = _pair_models(measures, _select_independent(design, measures, notes), slopes)
     counts = {f"{name}s": trials[name].nunique() for name in ("participant", "item")}
     _check_models(response, design, pairs, counts, most_effects)
     fits, restricted = _fit_all(response, design, pairs, advance)
@@ -222,11 +228,30 @@ def _fit_all(
     return found[False], found[True] or found[False]
 
 
-def _pair_models(measures: list[str], slopes: bool) -> list[Pair]:
-    """Pair the models with and without each measure, alone and together with the others."""
+def _select_independent(design: Design, measures: list[str], notes: list[str]) -> list[str]:
+    """Return the measures that can be entered together, and note those that others determine.
+
+    Of measures that determine each other the first is left out: that is the sum of its parts, as
+    `equivocal suites run --by-role` names them.
+    """
+    kept = list(measures)
+    for name in measures:
+        others = [other for other in kept if other != name]
+        determining = design.find_determining(name, others)
+        if determining is not None:
+            kept = others
+            notes.append(
+                f"{name} is determined by {join_names(determining, most=8)}, so it is fitted alone "
+                "and not together with them; choose with --measure"
+            )
+    return kept
+
+
+def _pair_models(measures: list[str], free: list[str], slopes: bool) -> list[Pair]:
+    """Pair the models with and without each measure, alone and, if `free`, with the others."""
     cases: list[tuple[str, str, tuple[str, ...]]] = [(name, "alone", (name,)) for name in measures]
-    if len(measures) > 1:
-        cases += [(name, "together", tuple(measures)) for name in measures]
+    if len(free) > 1:
+        cases += [(name, "together", tuple(free)) for name in free]
     pairs = []
     for name, kind, fixed in cases:
         random = fixed if slopes else ()

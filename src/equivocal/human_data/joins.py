@@ -1,5 +1,13 @@
 """Joins measures to trials by item and word, and gives a reason for every trial that is left out.
 
+Trials that were joined by position must be of the words that the measures are of, or all are
+refused. A word is the same if the participant's region contains the words of the measures' one
+after the other; capitals, punctuation and articles do not count (`drop_articles`). So "The pizza,"
+is "pizza" and "during the dinner" is "during+dinner", but "the" is not "pizza", nor is "dinner"
+"during dinner", which nobody has read whole there. Where a table has no words, positions that the
+sentence in the measures does not have show that the tables count differently; otherwise a note says
+that nothing could be checked.
+
 A new reason to leave out a trial is a line of `_find_reasons`; the first that applies is given.
 """
 
@@ -13,9 +21,14 @@ import pandas as pd
 
 from equivocal.errors import UserError, check_known, join_names
 from equivocal.human_data import tables
-from equivocal.human_data.variables import add_previous_words, add_word_controls, name_with_previous
+from equivocal.human_data.variables import (
+    add_previous_words,
+    add_word_controls,
+    measure_read_length,
+    name_with_previous,
+)
 from equivocal.world import World
-from equivocal.world.spelling import fold
+from equivocal.world.spelling import drop_articles
 
 ANSWERED = ("response", "counts")
 REPEATED = ("question", "repetition")  # columns that distinguish several trials of one word
@@ -85,16 +98,28 @@ def join_files(
     trials, names = tables.read_trials(data, columns, where, given)
     _check_response(trials["response"], names["response"], family)
     controls = tables.translate_controls(controls, names)
+    by_word = [names.get(name) for name in tables.WORDS]
+    whole = [one for one in where if tables.parse_where([one])[0][0] not in by_word]
+    sentences, _ = tables.read_trials(data, columns, whole, given)  # with all of their words
+    notes = []
+    if "length" in controls and not {"length"} & {*trials, *words, *words.get("measure", ())}:
+        if "word" in trials:
+            lengths = measure_read_length(sentences, spillover)
+            trials = trials.merge(lengths, on="row", how="left")
+        else:
+            notes.append("the trials have no column word, so length is that of the measures' words")
 
     def prepare(table: pd.DataFrame) -> pd.DataFrame:
+        _check_positions(sentences, table)
         wanted = [name for name in controls if name not in trials]
         return add_previous_words(add_word_controls(table, wanted, world), spillover)
 
     table = tables.read_measures(measures, columns, where, words, prepare)
     chosen = name_with_previous(chosen, spillover)
-    by_word = [name for name in name_with_previous(controls, spillover) if name in table]
-    joined = join(trials, table, chosen, list(dict.fromkeys([*controls, *by_word])), where)
-    return replace(joined, columns=names)
+    known = {*trials, *table}
+    lagged = [name for name in name_with_previous(controls, spillover) if name in known]
+    joined = join(trials, table, chosen, list(dict.fromkeys([*controls, *lagged])), where)
+    return replace(joined, columns=names, notes=[*notes, *joined.notes])
 
 
 def join(
@@ -115,7 +140,7 @@ def join(
     """
     keys = _choose_keys(trials, measures)
     if "word" in keys:
-        trials, measures = (t.assign(word=_fold_words(t["word"])) for t in (trials, measures))
+        trials, measures = (t.assign(word=_compare_by(t["word"])) for t in (trials, measures))
     names = tables.choose_measures(measures, chosen, controls)
     _check_controls(trials, measures, controls)
     by_word = [name for name in controls if name not in trials]
@@ -132,8 +157,8 @@ def join(
         raise UserError(_explain_no_match(both, averaged, reasons, keys))
     unmatched = both.loc[~kept, ["row", "participant", *keys]].assign(reason=reasons[~kept])
     joined = both[kept].drop(columns=["found"]).reset_index(drop=True)
-    if "word" in measures and "word" in joined and "word" not in keys:
-        notes += _note_other_words(joined, measures, keys)
+    if "position" in keys:
+        notes += _check_words(joined, measures, keys)
     repeated = int(joined.duplicated(["participant", *keys]).sum())
     notes += _note_one_for_all(where, trials, measures, keys, repeated)
     apart = [name for name in REPEATED if name in joined and name not in names]
@@ -159,7 +184,7 @@ def _choose_keys(trials: pd.DataFrame, measures: pd.DataFrame) -> list[str]:
     """Return the columns to join by; if both position and word are shared, only the position."""
     shared = [place for place in tables.PLACES if place in trials and place in measures]
     if "position" in shared and "word" in shared:
-        shared.remove("word")  # differing words are noted instead
+        shared.remove("word")  # differing words are refused instead
     several = [name for name in tables.WORDS if name in trials and trials[name].nunique() > 1]
     if several and not {*tables.WORDS} & {*shared}:
         raise UserError(
@@ -169,9 +194,9 @@ def _choose_keys(trials: pd.DataFrame, measures: pd.DataFrame) -> list[str]:
     return shared
 
 
-def _fold_words(words: pd.Series) -> pd.Series:
+def _compare_by(words: pd.Series) -> pd.Series:
     """Normalise words for comparison; a dash or another word without letters is kept."""
-    return words.map(lambda word: fold(word) or word, na_action="ignore")
+    return words.map(lambda word: drop_articles(word) or word, na_action="ignore")
 
 
 def _note_one_for_all(
@@ -294,16 +319,58 @@ def _explain_no_match(
     )
 
 
-def _note_other_words(joined: pd.DataFrame, measures: pd.DataFrame, keys: list[str]) -> list[str]:
-    """Note trials whose word differs from that of the measures, as if positions began at zero."""
-    words = measures[[*keys, "word"]].dropna(subset=keys).drop_duplicates(keys)
-    both = joined[[*keys, "word"]].merge(words, on=keys, how="left", suffixes=("", " measured"))
-    pairs = both[["word", "word measured"]].dropna().itertuples(index=False, name=None)
-    other = Counter((mine, theirs) for mine, theirs in pairs if fold(mine) != fold(theirs))
-    if not other:
+def _check_words(joined: pd.DataFrame, measures: pd.DataFrame, keys: list[str]) -> list[str]:
+    """Refuse trials of other words than those of the measures; note where there are no words."""
+    names = {"trials": joined, "measures": measures}
+    lacking = [n for n, table in names.items() if "word" not in table or table["word"].isna().all()]
+    if lacking:
+        who = f"the {lacking[0]} have" if len(lacking) == 1 else "neither table has"
+        which = "no" if len(lacking) == 1 else "a"
+        return [
+            f"{who} {which} column word, so nothing shows whether positions count the same words "
+            "in both tables; add it"
+        ]
+    words = measures[[*keys, "word"]].dropna().drop_duplicates(keys)
+    both = joined.merge(words, on=keys, suffixes=("", " measured")).dropna(subset=["word"])
+    read, measured = (_compare_by(both[name]) for name in ("word", "word measured"))
+    pairs = zip(read, measured, strict=True)
+    other = both[[f" {theirs} " not in f" {mine} " for mine, theirs in pairs]]
+    if other.empty:
         return []
-    (first, second), _ = other.most_common(1)[0]
-    return [
-        f"in {other.total()} joined trials the words differ, most often {first!r} in the trials "
-        f"and {second!r} in the measures; are positions counted alike?"
+    counts = Counter(zip(other["word"], other["word measured"], strict=True))
+    firsts = other.drop_duplicates(["word", "word measured"]).set_index(["word", "word measured"])
+    examples = [
+        f"{mine!r} in line {firsts['row'][mine, theirs]} for {theirs!r}"
+        for (mine, theirs), _ in counts.most_common(3)
     ]
+    raise UserError(
+        f"in {len(other)} of {len(both)} joined trials the words are not those of the measures: "
+        f"{', '.join(examples)}{', …' if len(counts) > 3 else ''}; number the words as the "
+        "measures do (a constituent, such as 'during dinner' or 'the pizza', is one region), or "
+        "rename the column position of the trials, so that trials are joined by word, or correct "
+        "the words."
+    )
+
+
+def _check_positions(trials: pd.DataFrame, measures: pd.DataFrame) -> None:
+    """Refuse positions that a sentence does not have, where there are no words to compare."""
+    both = {*trials} & {*measures}
+    if "word" in both or "position" not in both:
+        return
+    keys = [name for name in ("item", "condition") if name in both]
+    places = measures.assign(place=pd.to_numeric(measures["position"], errors="coerce"))
+    ends = places.groupby(keys)["place"].agg(["min", "max", "nunique"])
+    # sentences of which the measures have every word
+    ends = ends[ends["min"].isin([0, 1]) & (ends["nunique"] == ends["max"] - ends["min"] + 1)]
+    ends = ends[ends["nunique"] > 1]
+    found = trials.assign(place=pd.to_numeric(trials["position"], errors="coerce"))
+    found = found.merge(ends, on=keys)
+    wrong = found[(found["place"] < found["min"]) | (found["place"] > found["max"])]
+    for first in wrong.to_dict("records"):
+        raise UserError(
+            f"item {first['item']} has position {first['position']} in line {first['row']} of the "
+            f"trials, and its sentence has {first['min']:.0f} to {first['max']:.0f} in the "
+            "measures, so the two count words differently; number them as the measures do (a "
+            "constituent, such as 'during dinner' or 'the pizza', is one region), or, if the "
+            "sentence goes on, add a column word to both tables."
+        )

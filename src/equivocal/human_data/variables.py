@@ -9,7 +9,7 @@ Some predictors are added to tables of measures. The effect of a word often appe
 (spillover): `NAME_previous` is NAME of the word before, `NAME_previous_2` of the one before that;
 the first words of a sentence have none, and their trials are left out.
 
-length     number of letters of the word
+length     number of letters of the word as it was read; of the measures' word if trials have none
 frequency  natural logarithm of how often a word occurs per sentence of a world
 """
 
@@ -240,7 +240,7 @@ def add_previous_words(measures: pd.DataFrame, spillover: int) -> pd.DataFrame:
             f"--spillover counts back from positions, and one is {odd!r:.40}; number the words of "
             "a sentence, or leave out --spillover."
         )
-    keys = [name for name in (*PLACES[:2], NETWORK) if name in measures]
+    keys = [name for name in ("participant", *PLACES[:2], NETWORK) if name in measures]
     taken = {*PLACES, *RESERVED, NETWORK}
     figures = [name for name in measures.select_dtypes("number") if name not in taken]
     found = measures.assign(position=position.astype(int))
@@ -285,8 +285,7 @@ def add_word_controls(
         )
     words = measures["word"].map(fold, na_action="ignore")
     if "length" in wanted:
-        letters = words.map(lambda word: sum(map(str.isalnum, word)), na_action="ignore")
-        measures = measures.assign(length=letters.astype(float))
+        measures = measures.assign(length=_count_letters(measures["word"]))
     if "frequency" not in wanted:
         return measures
     if world is None:
@@ -299,6 +298,37 @@ def add_word_controls(
         spelling: _find_frequency(spelling, counts, world) for spelling in words.dropna().unique()
     }
     return measures.assign(frequency=words.map(known).astype(float))
+
+
+def _count_letters(words: pd.Series) -> pd.Series:
+    """Count letters and digits."""
+    counts = words.map(lambda word: sum(map(str.isalnum, word)), na_action="ignore")
+    return counts.astype(float)
+
+
+def measure_read_length(trials: pd.DataFrame, spillover: int) -> pd.DataFrame:
+    """Count the letters of the words that participants read.
+
+    Parameters
+    ----------
+    trials : DataFrame
+        Trials with `row` and `word`, and all words of their sentences.
+    spillover : int
+        Number of previous words whose length is added, if trials have positions.
+
+    Returns
+    -------
+    DataFrame
+        `row`, `length`, and `length_previous`, ….
+    """
+    found = trials.assign(length=_count_letters(trials["word"]))
+    keys = [name for name in ("participant", *PLACES[:3]) if name in trials]
+    if not spillover or "position" not in keys:
+        return found[["row", "length"]]
+    words = found[[*keys, "length"]].dropna(subset=keys).drop_duplicates(keys)
+    lagged = add_previous_words(words, spillover).drop(columns="length")
+    every = found[["row", *keys, "length"]].merge(lagged, on=keys, how="left")
+    return every.drop(columns=keys)
 
 
 def _find_frequency(spelling: str, counts: dict[str, float], world: World) -> float:

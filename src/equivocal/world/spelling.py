@@ -23,7 +23,7 @@ from equivocal.world.errors import UnknownWordError
 from equivocal.world.grammar import NO_FILLER, Construction, Grammar
 from equivocal.world.schema import VerbForms, WorldFile
 
-__all__ = ["fold", "inflect_verb"]
+__all__ = ["drop_articles", "fold", "inflect_verb"]
 
 
 _VOWELS = "aeiou"
@@ -45,6 +45,16 @@ def split_words(text: str) -> list[str]:
 def fold(spelling: str) -> str:
     """Return the form in which spellings are compared."""
     return " ".join(split_words(spelling))
+
+
+def drop_articles(text: str) -> str:
+    """Return a constituent in the form in which it is compared; an article alone is kept.
+
+    >>> drop_articles("In the Morning,"), drop_articles("during+dinner"), drop_articles("The")
+    ('in morning', 'during dinner', 'the')
+    """
+    words = split_words(text)
+    return " ".join([word for word in words if word not in _SKIPPED] or words)
 
 
 def _has_consonant_y(word: str) -> bool:
