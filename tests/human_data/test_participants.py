@@ -8,8 +8,8 @@ import pandas as pd
 import pytest
 from scipy.special import expit
 
-from equivocal.errors import UserError
-from equivocal.experiments.answers import simulate_answers
+from equivocal.errors import UserError, format_number
+from equivocal.experiments.answers import format_estimate, simulate_answers
 from equivocal.experiments.human_data import compare_trials
 from equivocal.gestalt import Run
 from equivocal.human_data import Columns
@@ -104,7 +104,7 @@ def test_answers_are_written_and_can_be_compared(study: Study, tmp_path: Path) -
     literal, favoured = (
         readings.loc[("all conditions", name), "value"] for name in ("literal", "plausible")
     )
-    assert result.summary[0].startswith(f"Of all readings a share of {literal:.3f} (")
+    assert result.summary[0].startswith(f"Of all readings a share of {format_number(literal)} (")
     assert (
         f"favours another reading, the share of that one is {favoured:.3f} (" in result.summary[0]
     )
@@ -125,13 +125,23 @@ def test_undefined_values_are_printed_as_dashes(study: Study, tmp_path: Path) ->
     assert " (–) is literal" in one.summary[0]
 
 
+def test_small_numbers_are_shown_and_no_zero_has_a_sign() -> None:
+    """By round-off, and since b is estimated without bias, it may be a little below zero."""
+    assert format_estimate(-0.000213, -0.00049, -1e-18) == "−2.13 × 10⁻⁴ (−4.90 × 10⁻⁴ to 0)"
+    assert format_estimate(0.9684) == "0.968 (–)"
+    assert format_estimate(-1e-17, -0.0, 0.0) == "0 (0 to 0)"
+
+
 def test_the_command(study: Study, tmp_path: Path) -> None:
     made = run("simulate", "--from", study.folder, "--answers", "4", "--out", "sim", cwd=tmp_path)
     assert made.returncode == 0, made.stderr
     assert made.stdout.startswith("Of all readings a share of ")
     assert "320 answers of 10 participants to 8 questions" in made.stdout
     congruent = next(line for line in made.stdout.splitlines() if "│ congruent" in line)
-    assert congruent.split("│")[3].strip() == "–", congruent
+    cells = [cell.strip() for cell in congruent.split("│")]
+    assert cells[3] == "–", congruent
+    readings = pd.read_csv(tmp_path / "sim" / "readings.csv").set_index(["condition", "measure"])
+    assert cells[2] == format_number(readings.loc[("congruent", "literal"), "value"])
     found = compare_trials(
         tmp_path / "sim" / "data.csv",
         tmp_path / "sim" / "measures.csv",

@@ -7,7 +7,7 @@ import typer
 
 from equivocal.cli import console
 from equivocal.cli.console import out, show_frame, show_note, show_summary
-from equivocal.errors import UserError
+from equivocal.errors import UserError, format_number
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -264,8 +264,9 @@ def _simulate_answers(source: Path, folder: Path, asked: dict[str, Any]) -> None
     show_summary(result.summary)
     table = result.tables["readings"]
     wide = table.pivot(index="condition", columns="measure", values="value")
-    cells = {name: f"{{{name}:.3f}}" for name in table["measure"].unique()}
-    shown = wide.loc[table["condition"].unique()].reset_index()
+    cells = {name: f"{{{name}}}" for name in table["measure"].unique()}
+    digits = wide.round(6).map(format_number)  # round-off is zero, and no zero has a sign
+    shown = digits.loc[table["condition"].unique()].reset_index()
     show_frame(shown, {"condition": "{condition}", **cells}, title="readings by condition")
     show_note("readings")
     advice = (

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from equivocal.errors import UserError
+from equivocal.errors import UserError, format_number
 from equivocal.experiments.human_data import TrialsResult, hash_inputs
 from equivocal.human_data.answers import (
     Estimate,
@@ -240,7 +240,7 @@ def _summarise(
     last = readings["condition"].iloc[-1]
     found = readings[readings["condition"] == last].set_index("measure")
     rows = found[["value", "low", "high"]].to_dict("index")
-    spans = {name: _format_estimate(**row) for name, row in rows.items()}
+    spans = {name: format_estimate(**row) for name, row in rows.items()}
     if about["beliefs"] == "trained":
         who = "a participant is a trained network"
     else:
@@ -259,8 +259,13 @@ def _summarise(
     )
 
 
-def _format_estimate(value: float, low: float, high: float) -> str:
-    """Format a number and its interval, with a dash for a missing value."""
+def format_estimate(value: float, low: float = np.nan, high: float = np.nan) -> str:
+    """Format a number and its interval by significant digits; round-off is zero, never "-0.000".
+
+    >>> format_estimate(-0.00021, -1e-17, 0.0312), format_estimate(0.0), format_estimate(np.nan)
+    ('−2.10 × 10⁻⁴ (0 to 0.0312)', '0 (–)', '–')
+    """
+    shown, least, most = (format_number(round(number, 6)) for number in (value, low, high))
     if np.isnan(value):
-        return "–"
-    return f"{value:.3f} (–)" if np.isnan(low) else f"{value:.3f} ({low:.3f} to {high:.3f})"
+        return shown
+    return f"{shown} ({least})" if np.isnan(low) else f"{shown} ({least} to {most})"
