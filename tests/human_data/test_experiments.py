@@ -3,16 +3,21 @@
 import tomllib
 from dataclasses import replace
 from functools import partial
+from importlib import resources
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 
 from equivocal.errors import UserError
 from equivocal.experiments.human_data import compare_trials, simulate_power, simulate_trials
 from equivocal.human_data import Experiment
+from equivocal.suites import load_suite
+from equivocal.world.spelling import fold
 from tests.cli.commands import fails, run
 
+SUITES = resources.files("equivocal.suites") / "data"
 SMALL = Experiment(participants=6, items=4)
 SIMULATE = ["simulate", "--participants", "12", "--items", "8", "--beta", "40"]
 
@@ -62,6 +67,61 @@ def test_a_simulated_effect_is_recovered(tmp_path: Path) -> None:
     assert row["low"] < truth["beta"] < row["high"]
     assert len(pd.read_csv(tmp_path / "cmp" / "trials.csv")) == row["trials"] == 288
     assert pd.read_csv(tmp_path / "cmp" / "unmatched.csv")["row"].tolist() == [290]
+
+
+def write_reading_times(folder: Path) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Simulate self-paced reading of a suite: +6 ms per unit of a measure of each constituent.
+
+    Returns reading times of every word that was read, articles too, and of every constituent.
+    """
+    suite, rng, rows = load_suite("cloze_probability"), np.random.default_rng(0), []
+    text = pd.read_csv(SUITES / "cloze_probability.csv").set_index(["condition", "item"])
+    for (condition, item), row in suite.rows.items():
+        said, start = text.loc[(condition, item), "sentence"].split(), 0
+        for position, constituent in enumerate(row.utterance.words, start=1):
+            final = constituent.split()[-1]
+            last = next(n for n in range(start, len(said)) if fold(said[n]) == final)
+            about = {"condition": condition, "item": item, "position": position}
+            rows.append({**about, "word": constituent, "read": said[start : last + 1]})
+            start = last + 1
+        assert start == len(said)
+    measures = pd.DataFrame(rows)
+    measures["update"] = rng.normal(size=len(measures))
+    measures.drop(columns="read").to_csv(folder / "measures.csv", index=False)
+    number, parts = measures["item"].map(list(suite.items).index), []
+    for p, level in enumerate(rng.normal(0, 40, 20)):
+        turn = measures["condition"].map(list(suite.conditions).index)
+        own = measures[turn == (number + p) % 2]  # a Latin square
+        times = 350 + level + 6 * own["update"] + rng.normal(0, 25, len(own))
+        parts.append(own.assign(participant=f"p{p}", rt=times))
+    regions = pd.concat(parts).drop(columns="update")
+    words = regions.drop(columns="word").explode("read").rename(columns={"read": "word"})
+    one_by_one = words.groupby(["participant", "condition", "item"]).cumcount() + 1
+    return words.assign(position=one_by_one), regions.assign(word=regions["read"].str.join(" "))
+
+
+def test_reading_times_of_every_word_are_not_joined_with_constituents(tmp_path: Path) -> None:
+    """Numbered word by word they are refused; by constituent, or joined by word, they are right."""
+    words, regions = write_reading_times(tmp_path)
+    data, measures, out = tmp_path / "d.csv", tmp_path / "measures.csv", tmp_path / "out"
+    words.to_csv(data, index=False)
+    message = fails("compare", data, "--measures", measures, cwd=tmp_path)
+    assert " joined trials the words are not those of the measures: 'the' in line " in message
+    assert "; number the words as the measures do (a constituent, such as 'during " in message
+    assert not (tmp_path / "runs").exists()
+    # without words, the sentence is longer than that of the measures
+    words.drop(columns="word").to_csv(data, index=False)
+    message = fails("compare", data, "--measures", measures, cwd=tmp_path)
+    assert message.startswith("item ")
+    assert "so the two count words differently; number them as the measures do" in message
+    tables = {"regions": regions, "by word": words.drop(columns="position")}
+    for name, table in tables.items():
+        table.to_csv(data, index=False)
+        (row,) = compare_trials(data, measures, out).tables["compare"].to_dict("records")
+        # 0.6 ms is the standard error: |t| > 4 in 6 of 100,000 such experiments
+        assert abs(row["estimate"] - 6) < 4 * row["se"] < 4, name
+        assert row["low"] > 0
+    assert row["trials"] < len(regions)  # "in" and "morning" are not "in morning"
 
 
 def test_power_is_written_with_its_figure(tmp_path: Path) -> None:

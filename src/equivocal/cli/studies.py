@@ -5,7 +5,6 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from math import isnan
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -258,7 +257,7 @@ def _show_effects(effects: "pd.DataFrame", specifications: int) -> None:
     columns = {
         f"indicated {found['role']}": {
             "positive": f"{found['share_positive']:.0%}",
-            "interval above zero": _format_share(found["share_interval_above"]),
+            "interval above zero": f"{found['share_interval_above']:.0%}".replace("nan%", "–"),
             **{name: f"{found[name]:.2g}" for name in ("smallest", "median", "largest")},
         }
         for found in effects.to_dict("records")
@@ -267,18 +266,11 @@ def _show_effects(effects: "pd.DataFrame", specifications: int) -> None:
     _show_frame(title, "activation, Bayesian − MLE", pd.DataFrame(columns))
 
 
-def _format_share(share: float) -> str:
-    """Format a share as a percentage, never "-0%"; a missing one is a dash."""
-    return "–" if isnan(share) else f"{share:z.0%}"
-
-
 def _show_shares(shares: "pd.DataFrame") -> None:
     """Show how much of the variance each choice explains."""
     rows = shares.to_dict("records")
-    texts = [
-        f"{row['share']:z.0%} [{_format_share(row['low'])}, {_format_share(row['high'])}]"
-        for row in rows
-    ]
+    texts = ["{share:z.0%} [{low:z.0%}, {high:z.0%}]".format_map(row) for row in rows]  # no -0%
+    texts = [text.removesuffix(" [nan%, nan%]") for text in texts]  # with few trainings
     wide = shares.assign(text=texts).pivot(index="choice", columns="outcome", values="text")
     wide = wide.loc[shares["choice"].unique(), shares["outcome"].unique()]
     wide.columns = wide.columns.str.replace("_", ", ")
