@@ -134,6 +134,16 @@ def test_comparable_numbers_are_scored(asked: AskedItems, ideal: np.ndarray) -> 
     assert scores.loc["sure", "p"] == 0
 
 
+def test_the_true_shares_are_seldom_excluded_where_shares_depend_on_each_other() -> None:
+    """Three shares of the same answers: their deviances are equal, of χ² with one df."""
+    deviance = np.random.default_rng(0).chisquare(1, 4_000)
+    names = [f"c{number}" for number in range(len(deviance))]
+    rows = pd.DataFrame({"comprehender": names, "deviance": deviance, "floor": 1.0})
+    people = pd.concat([rows] * 3).assign(agrees=None)
+    # 1.7 % are expected, with a standard error of 0.2; by χ² with three df of the sum 10.7 %
+    assert (summarise_scores(people)["p"] < 0.05).mean() < 0.025
+
+
 def test_the_ideal_comprehender_does_not_differ_from_itself(
     asked: AskedItems, ideal: np.ndarray
 ) -> None:

@@ -8,7 +8,8 @@ human table. With n_i people behind it, the deviance
 is minimised over the ranges that the world declares. The profile of a parameter is D minimised over
 all other parameters while that one is fixed; the 95 % interval is where the profile is within 3.84
 of the minimum. If the profile stays below this limit up to an end of the range, the interval is
-open on that side; if it does so at both ends, the data do not identify the parameter.
+open on that side; if it does so at both ends, the data do not identify the parameter. Shares of the
+same people count as independent here, which makes intervals too short rather than too long.
 
 Predictions are computed at all points of the profiles within 3.84 of the minimum
 (`tabulate_ranges`). These are only some of the values that the data allow, so the true range is at

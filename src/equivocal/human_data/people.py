@@ -167,8 +167,10 @@ def summarise_scores(people: pd.DataFrame) -> pd.DataFrame:
     -------
     DataFrame
         comprehender, deviance and floor (summed over `shares` of readings; the floor is NaN if it
-        is not known), p (probability of a deviance this large under the true shares), agree and
-        orders (how many of the known directions agree, and how many there are).
+        is not known), p (probability of one deviance as large as the largest under the true shares,
+        by Bonferroni's bound), agree and orders (how many of the known directions agree, and how
+        many there are). The sum is not tested: the same people gave all shares, and those of
+        unlikely passives are among those of any passives, so that deviances are not independent.
     """
     rows = []
     for name, own in people.groupby("comprehender", sort=False):
@@ -180,13 +182,18 @@ def summarise_scores(people: pd.DataFrame) -> pd.DataFrame:
                 "comprehender": name,
                 "deviance": deviance,
                 "floor": floor,
-                "p": np.nan if np.isnan(floor) else float(chi2.sf(deviance, len(scored))),
+                "p": np.nan if np.isnan(floor) else _bound_p(scored["deviance"]),
                 "shares": len(scored),
                 "agree": int(ordered["agrees"].astype(bool).sum()),
                 "orders": len(ordered),
             }
         )
     return pd.DataFrame(rows)
+
+
+def _bound_p(deviances: pd.Series) -> float:
+    """Bound the probability of the largest deviance, however deviances depend on each other."""
+    return min(1.0, len(deviances) * float(chi2.sf(deviances.max(), 1)))
 
 
 def describe_people(tables: Mapping[str, pd.DataFrame], world: World) -> tuple[str, ...]:
