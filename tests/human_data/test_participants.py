@@ -186,6 +186,10 @@ def test_mistakes(study: Study, tmp_path: Path) -> None:
         simulate_answers(study.folder, tmp_path / "out", answers=1)
     with pytest.raises(UserError, match="prior variance 3; there are 0.1, 1, and"):
         simulate_answers(study.folder, tmp_path / "out", prior_variance=3.0)
+    with pytest.raises(UserError, match="--prior-variance. must be above 0, got 0"):
+        simulate_answers(study.folder, tmp_path / "out", prior_variance=0.0)
+    with pytest.raises(UserError, match="one participant .* or more, got 0"):
+        simulate_answers(study.folder, tmp_path / "out", participants=0)
     with pytest.raises(UserError, match="unknown sampler 'papers': did you mean 'paper'"):
         simulate_answers(study.folder, tmp_path / "out", sampler="papers")
     assert not (tmp_path / "out").exists()

@@ -141,6 +141,12 @@ def believe_answers(
     about : dict
         Settings for the record: the kind of beliefs and, for particles, sampler and variance.
     """
+    if variance is not None and not variance > 0:
+        raise UserError(f"the prior variance (--prior-variance) must be above 0, got {variance:g}.")
+    if participants is not None and participants < 1:
+        raise UserError(
+            f"there must be one participant (--participants) or more, got {participants}."
+        )
     beliefs = beliefs or ("posterior" if who.posteriors else "trained")
     networks = len(who.run.networks)
     count = participants or (networks if beliefs == "trained" else PER_NETWORK * networks)
