@@ -73,23 +73,20 @@ class Design:
                 "one out."
             )
         for name in measures:
-            if self.find_determining(name, ()) is not None:
+            if self.is_determined(name, ()):
                 raise UserError(
                     f"{name} is determined by the controls {join_names(controls)}, so "
                     "nothing is left of it to test; leave a control out."
                 )
 
-    def find_determining(self, measure: str, others: Sequence[str]) -> list[str] | None:
-        """Find which of other measures determine this one, with the controls; None if it is free.
+    def is_determined(self, measure: str, others: Sequence[str]) -> bool:
+        """Return whether controls and other measures determine a measure.
 
         Measures that add up to another do so up to round-off, their own and that of a table.
         """
         X, _ = self.build(Model(tuple(others)))
         weights, *_ = np.linalg.lstsq(X, self.scaled[measure])
-        if np.std(self.scaled[measure] - X @ weights) > DETERMINED:
-            return None
-        used = np.abs(weights[self.width :]) > DETERMINED
-        return [name for name, needed in zip(others, used, strict=True) if needed]
+        return bool(np.std(self.scaled[measure] - X @ weights) < DETERMINED)
 
     def build(self, model: Model) -> tuple[np.ndarray, list[RandomPart]]:
         """Build X and the random parts of a model."""
@@ -237,13 +234,16 @@ def _select_independent(design: Design, measures: list[str], notes: list[str]) -
     kept = list(measures)
     for name in measures:
         others = [other for other in kept if other != name]
-        determining = design.find_determining(name, others)
-        if determining is not None:
-            kept = others
-            notes.append(
-                f"{name} is determined by {join_names(determining, most=8)}, so it is fitted alone "
-                "and not together with them; choose with --measure"
-            )
+        if not design.is_determined(name, others):
+            continue
+        kept, needed = others, others
+        for other in reversed(others):
+            fewer = [one for one in needed if one != other]
+            needed = fewer if design.is_determined(name, fewer) else needed
+        notes.append(
+            f"{name} is determined by {join_names(needed, most=8)}, so it is fitted alone and not "
+            "together with them; choose with --measure"
+        )
     return kept
 
 
