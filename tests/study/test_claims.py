@@ -3,9 +3,13 @@
 import numpy as np
 import pandas as pd
 import pytest
+import xarray as xr
 
+from equivocal.metrics import calibration_error
 from equivocal.study.claims import COLUMNS, judge_claims
+from equivocal.study.settings import read_record
 from equivocal.study.tables import compute_tables
+from equivocal.study.verdicts import grade_error
 from tests.study.test_statistics import SLOW, make_dataset
 
 EXACT = {
@@ -43,7 +47,11 @@ def as_claimed():
 
 def test_one_row_for_each_claim(as_claimed):
     assert list(as_claimed.reset_index().columns) == COLUMNS
-    assert len(as_claimed) == 17
+    assert as_claimed["kind"].value_counts().to_dict() == {
+        "result": 14,
+        "earlier work": 2,
+        "our test": 1,
+    }
     assert (as_claimed.map(len) > 0).all(axis=None)
     assert not as_claimed["why"].str.contains("nan").any()
 
@@ -83,13 +91,61 @@ def test_opposite_effects_are_not_replicated():
     for claim in ("bayes-less-plausible", "bayes-reversed-higher", "bayes-non-relevant-lower"):
         assert found[claim] == "not replicated"
     assert found["bayes-more-specific"] == "not replicated"
-    assert found["large-priors"] == "replicated"  # of either sign
+
+
+@pytest.mark.parametrize("effects", [{"indicated": -1.0}, {"non_relevant": 0.5}])
+def test_large_priors_need_the_printed_sign_of_every_measure(effects):
+    """The paper prints t > 0 for both indicated units and t < 0 for non-relevant agents."""
+    found = judge(make_dataset(**effects)).loc["large-priors"]
+    assert found["verdict"] == "not replicated"
+    assert "It is not so that all differences have the printed sign" in found["why"]
+
+
+def test_a_tiny_effect_with_a_tiny_p_has_a_direction_only():
+    """+0.0003 on a scale from 0 to 1, alike in every network and item, is no visible bar."""
+    dataset = make_dataset(indicated=0, non_relevant=0, plausible=0, noise=0)
+    for sampler in ("paper", "converged"):
+        here = {"sampler": sampler, "prior": [1.0, 5.0], "condition": "reversal"}
+        rng = np.random.default_rng(0)
+        gain = 3e-4 * (1 + 0.01 * rng.normal(size=dataset["mle"].sel(condition="reversal").shape))
+        raised = dataset["mle"].sel(condition="reversal") + gain.astype("f4")
+        dataset["mean"].loc[here] = raised.clip(0, 1).broadcast_like(dataset["mean"].loc[here])
+    row = judge(dataset).loc["bayes-reversed-higher"]
+    assert row["verdict"] == "direction only"
+    assert "not every effect reaches 0.01 (indicated agent +0.0003" in row["why"]
+    assert "p < 0.05 (" not in row["why"]  # every test is significant
+    limits = read_record("claims")["limits"]
+    assert limits["smallest"] == 0.01
+    small = np.full(10, 0.1) + 1e-4 * np.arange(10)
+    finding = grade_error(small * 0.95, small, "error", "it is smaller", "", limits)
+    assert finding.verdict == "direction only"
+    assert grade_error(small * 0.85, small, "error", "it is smaller", "", limits).verdict == (
+        "replicated"
+    )
+
+
+def test_words_above_zero_need_a_visible_mean():
+    found = judge(make_dataset()).loc["bayes-reversed-above-zero"]
+    assert found["verdict"] == "replicated"
+    dataset = make_dataset()
+    dataset["mean"].loc[{"condition": "reversal"}] *= np.float32(0.01)
+    assert judge(dataset).loc["bayes-reversed-above-zero", "verdict"] == "direction only"
+
+
+def test_no_difference_needs_a_visible_one_at_the_central_prior():
+    dataset = make_dataset()
+    gap = dataset["mean"] - dataset["mle"]
+    dataset["mean"] = (dataset["mle"] + gap * np.float32(0.05)).transpose(*dataset["mean"].dims)
+    row = judge(dataset).loc["small-prior"]
+    assert row["verdict"] == "direction only"
+    assert "a difference of at least 0.01" in row["why"]
 
 
 def test_unreliable_effects_have_a_direction_only():
     """One network shows a large effect: the means go the right way, the tests see nothing."""
     dataset = make_dataset(indicated=0, noise=0)
     dataset["mean"].loc[{"prior": 1.0, "network": 0, "condition": "reversal"}] *= np.float32(1.5)
+    dataset["mean"] = dataset["mean"].clip(0, 1)
     found = judge(dataset)
     assert found.loc["bayes-reversed-higher", "verdict"] == "direction only"
     why = found.loc["bayes-reversed-higher", "why"]
@@ -101,7 +157,8 @@ def test_a_direction_shows_on_logits_too():
     dataset = make_dataset(indicated=0, noise=0)
     here = {"prior": 1.0, "condition": "reversal"}
     dataset["mean"].loc[here] *= np.float32(0.5)
-    dataset["mean"].loc[here | {"network": 0}] *= np.float32(40)
+    dataset["mean"].loc[here | {"network": 0}] *= np.float32(20)
+    dataset["mean"] = dataset["mean"].clip(0, 1)
     found = judge(dataset)
     assert found.loc["bayes-reversed-higher", "verdict"] == "not replicated"
     assert "over networks, logits, -" in found.loc["bayes-reversed-higher", "why"]
@@ -165,19 +222,31 @@ def test_unconverged_units_and_nuts_are_reported():
     assert "NUTS" not in plain["why"]
 
 
-def test_calibration_is_the_distance_to_the_truth(as_claimed):
+def test_calibration_is_the_calibration_error(as_claimed):
+    """Noise about the truth is calibrated however large it is; a shift is not."""
     assert as_claimed.loc["better-calibrated", "verdict"] == "not replicated"
     dataset = make_dataset()
-    dataset["mean"] = (0.9 * dataset["truth"] + 0.1 * dataset["mle"]).broadcast_like(
-        dataset["mean"]
-    )
+    noise = np.random.default_rng(1).choice([-0.2, 0.2], dataset["mle"].shape).astype("f4")
+    dataset["truth"] = xr.full_like(dataset["truth"], 0.5)
+    dataset["mle"] = xr.full_like(dataset["mle"], 0.4)
+    dataset["mean"].values[:] = 0.5 + noise  # in two bins, of which each misses by 0.2
+    assert judge(dataset).loc["better-calibrated", "verdict"] == "not replicated"
+    dataset["mean"].values[:] = 0.5 + 0.1 * noise  # all in the bin of 0.5, where they cancel
     assert judge(dataset).loc["better-calibrated", "verdict"] == "replicated"
-    assert (
-        judge(make_dataset(2).assign(truth=dataset["truth"] * np.nan)).loc[
-            "better-calibrated", "verdict"
-        ]
-        == "not run"
-    )
+    unknown = make_dataset(2).assign(truth=dataset["truth"] * np.nan)
+    assert judge(unknown).loc["better-calibrated", "verdict"] == "not run"
+
+
+def test_calibration_errors_are_those_of_the_package():
+    dataset = make_dataset(3)
+    dataset["truth"][{"condition": 1, "position": 2}] = np.nan
+    text = judge(dataset).loc["better-calibrated", "at_paper_steps"]
+    known = dataset["truth"].notnull().values
+    errors = [
+        calibration_error(dataset["truth"].values[known], own.values[known])
+        for own in dataset["mle"]
+    ]
+    assert f"of the trained networks {np.mean(errors):.3g}," in text
 
 
 def test_missing_parts_are_not_run():

@@ -14,6 +14,7 @@ from equivocal.study.statistics import (
     compare_pairs,
     compare_with_zero,
     compute_largest_p,
+    compute_smallest_p_less,
     correct_holm,
     fit_mixed_model,
 )
@@ -37,12 +38,12 @@ def make_dataset(
     rng = np.random.default_rng(0)
     shape = (networks, 2, len(ITEMS), 3, len(PROBES), len(UNITS))
     at = {name: i for i, name in enumerate(UNITS)}
-    base, gain = rng.normal(-6, 0.3, shape), np.full(shape, float(non_relevant))
+    base, gain = rng.normal(-3, 0.3, shape), np.full(shape, float(non_relevant))
     tracked = [[["woman", food] for food in FOODS], [[food, "woman"] for food in FOODS]]
     for i, food in enumerate(FOODS):
         gain[:, 0, i] = 0
         for probe, unit in enumerate(("woman", food)):
-            base[:, :, i, :, probe, at[unit]] += 9
+            base[:, :, i, :, probe, at[unit]] += 6
             gain[:, 1, i, :, probe, at[unit]] = plausible
         for probe, unit in enumerate((food, "woman")):
             gain[:, 1, i, :, probe, at[unit]] = indicated
@@ -373,6 +374,27 @@ def test_impossible_numbers_are_found_by_arithmetic():
     assert "0.3434" in found["arithmetic"][0]
     assert "0.3506" in found["arithmetic"][4]
     assert f"{2 * stats.t.sf(4.6858, 9):.2g}" in found["arithmetic"][8]
-    assert all(why.count(". ") == 1 and "{" not in why for why in found["why"])
+    assert not found[["why", "arithmetic"]].map(lambda text: "{" in text).any(axis=None)
+
+
+def test_one_sided_less_makes_the_printed_p_of_the_trained_network_possible():
+    """All six of them, and two of the sampler's under no alternative; by data that reach it."""
+    found = find_impossible_numbers()
+    against_zero = found[found["where"].str.contains("tests against zero")]
+    possible = against_zero["why"].str.contains("less than zero”, where p is at least")
+    trained = against_zero["where"].str.endswith("trained network")
+    assert trained.sum() == 6
+    assert (possible == trained).all()
+    under_none = against_zero[~possible]
+    assert list(under_none["printed"]) == ["p = 0.6642", "p = 0.7140"]
+    assert under_none["why"].str.endswith("is possible under none of these.").all()
+    for n, bound in ((10, 0.8283), (8, 0.8247)):
+        assert compute_smallest_p_less(n) == pytest.approx(bound, abs=5e-5)
+        one = np.eye(n)[0]  # all but one are zero: t = 1
+        less = stats.ttest_1samp(one, 0, alternative="less").pvalue
+        assert compute_smallest_p_less(n) == pytest.approx(less, rel=1e-12)
+        for seed in range(20):
+            x = np.random.default_rng(seed).exponential(size=n) ** 3
+            assert stats.ttest_1samp(x, 0, alternative="less").pvalue >= compute_smallest_p_less(n)
     items = load_printed_values()["paired_items"].values()  # with n = 8 these are as printed
     assert all(2 * stats.t.sf(abs(float(row["paper"]["t"])), 7) < 1e-4 for row in items)

@@ -31,18 +31,18 @@ from scipy import stats
 from equivocal.store import read_toml
 from equivocal.study import verdicts
 from equivocal.study.settings import read_record
-from equivocal.study.statistics import compare_pairs, compute_largest_p
+from equivocal.study.statistics import compute_largest_p, compute_smallest_p_less
 from equivocal.study.tables import (
     PRINTED_STUDIES,
     compute_measures,
     find_central_prior,
     load_printed_values,
 )
-from equivocal.study.verdicts import NOT_RUN, Entry, Facts, Finding, MissingError, grade_distance
+from equivocal.study.verdicts import NOT_RUN, Entry, Facts, Finding, MissingError, grade_error
 
 __all__ = ["find_impossible_numbers", "load_full_runs"]
 
-GIVEN = ("id", "story", "in_short", "claim", "where", "printed")  # keys of `record/claims.toml`
+GIVEN = ("id", "kind", "story", "in_short", "claim", "where", "printed")  # keys of `record/claims.toml`
 COLUMNS = [
     *GIVEN,
     *("at_paper_steps", "at_convergence", "verdict", "verdict_at_convergence", "why"),
@@ -54,7 +54,7 @@ RULES: dict[str, Callable[[Entry, Facts, str], Finding]] = {
     if name.startswith("judge_")
 } | {
     "nearer_to_truth": lambda _, facts, sampler: judge_nearer_to_truth(
-        facts.evidence.get("frontier"), sampler, facts.limits["alpha"]
+        facts.evidence.get("frontier"), sampler, facts.limits
     )
 }
 
@@ -135,9 +135,11 @@ def _find_p_above_bound(content: dict[str, Any]) -> Iterator[dict[str, str]]:
         bound = compute_largest_p(n)
         if not cell["p"].startswith("<") and float(cell["p"]) > bound:
             facts = {"n": n, "df": n - 1, "bound": bound, "printed": cell["p"]}
+            facts |= {"least": compute_smallest_p_less(n), "most": bound / 2}
+            kind = "above_bound" if float(cell["p"]) >= facts["least"] else "under_no_alternative"
             who = "trained network" if column == "mle" else "sampler"
             row = f"{content['labels'][measure]}, {who}"
-            yield _describe_number(content, name, row, f"p = {cell['p']}", "above_bound", facts)
+            yield _describe_number(content, name, row, f"p = {cell['p']}", kind, facts)
 
 
 def _find_p_unlike_t(content: dict[str, Any]) -> Iterator[dict[str, str]]:
@@ -247,7 +249,7 @@ def select_kinds(table: pd.DataFrame) -> dict[str, pd.DataFrame]:
 
 
 def judge_nearer_to_truth(
-    table: pd.DataFrame | None, sampler: str = "paper", alpha: float = 0.05
+    table: pd.DataFrame | None, sampler: str = "paper", limits: dict[str, float] | None = None
 ) -> Finding:
     """Judge whether the Bayesian model is closer to the truth on reversals.
 
@@ -257,8 +259,9 @@ def judge_nearer_to_truth(
         `tables/frontier.csv`, or None if the run did not make it.
     sampler : {"paper", "converged"}
         The paper's sampler at its last step, or the converged posterior with all the evidence.
-    alpha : float
-        The level of the paired test over networks.
+    limits : dict of str to float, optional
+        The level of the paired test over networks and the smallest share of interest; by default
+        those of `record/claims.toml`.
 
     Raises
     ------
@@ -272,9 +275,10 @@ def judge_nearer_to_truth(
     if own.empty or trained.empty:
         raise MissingError(f"The table of errors lacks the {KINDS[sampler]} with prior variance 1.")
     bayes, mle = (rows.set_index("network")["kl_reversal"] for rows in (own, trained))
-    test = compare_pairs(bayes.loc[mle.index], mle)
     what = "its beliefs are nearer to the exact ones where a reversal has a true answer"
     congruent = (rows["kl_congruent"].mean() for rows in (own, trained))
     more = f"; of the trained networks {mle.mean():.3g} nats, all of one corpus"
     more += "; on congruent sentences {:.3g}, trained {:.3g}".format(*congruent)
-    return grade_distance(test, "divergence from the exact beliefs", what, more, alpha)
+    name = "divergence from the exact beliefs"
+    limits = limits or read_record("claims")["limits"]
+    return grade_error(bayes.loc[mle.index], mle, name, what, more, limits)

@@ -194,6 +194,17 @@ def compute_largest_p(n: int) -> float:
     return float(2 * stats.t.sf(1, n - 1))
 
 
+def compute_smallest_p_less(n: int) -> float:
+    """Compute the smallest p of that test against the alternative "less than zero".
+
+    Since t ≥ 1, p = P(T_{n−1} < t) ≥ P(T_{n−1} < 1).
+
+    >>> round(compute_smallest_p_less(10), 3), round(compute_smallest_p_less(8), 3)
+    (0.828, 0.825)
+    """
+    return 1 - compute_largest_p(n) / 2
+
+
 def fit_mixed_model(table: pd.DataFrame) -> MixedModel:
     """Fit Bayesian − MLE on the logit scale, with crossed random effects of networks and items.
 

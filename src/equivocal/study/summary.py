@@ -80,10 +80,14 @@ def summarise_study(
 
 
 def count_verdicts(claims: pd.DataFrame) -> str:
-    """Count the claims by verdict, in one sentence."""
-    counts = claims["verdict"].value_counts()
-    parts = [text.format(counts[name]) for name, text in WORDS["tally"].items() if name in counts]
-    return f"Of {len(claims)} claims: {'; '.join(parts)}."
+    """Count the claims of each kind by verdict, in a sentence for each."""
+    said = []
+    for kind, part in claims.groupby("kind", sort=False):
+        counts = part["verdict"].value_counts()
+        known = ((text, counts[name]) for name, text in WORDS["tally"].items() if name in counts)
+        listed = "; ".join(text.format(count) for text, count in known)
+        said.append(f"{WORDS['kinds'][kind].format(len(part))}: {listed}.")
+    return " ".join(said)
 
 
 def describe_stop(study: Study) -> str:
@@ -131,17 +135,27 @@ def _format_signed(value: float) -> str:
 
 
 def _sort_claims(claims: pd.DataFrame) -> Summary:
-    """List short claims by the heading of their verdict.
+    """List the paper's results, in short, by the heading of their verdict; then all other claims.
 
     The headings of "replicated" and "not replicated" are there even without claims.
     """
     found: Summary = {}
+    results = claims[claims["kind"] == "result"]
     for verdict, heading in WORDS["verdicts"].items():
-        short = claims.loc[claims["verdict"] == verdict, "in_short"].tolist()
+        short = results.loc[results["verdict"] == verdict, "in_short"].tolist()
         if short or verdict in ("replicated", "not replicated"):
-            sentences = [WORDS["claim"].format(text[0].upper() + text[1:]) for text in short]
-            found[heading.format(len(short), len(claims))] = sentences or [WORDS["no_claim"]]
+            sentences = [WORDS["claim"].format(_capitalise(text)) for text in short]
+            found[heading.format(len(short), len(results))] = sentences or [WORDS["no_claim"]]
+    others: Any = claims[claims["kind"] != "result"]
+    found[WORDS["beside"]] = [
+        WORDS["other"].format(_capitalise(row.in_short), row.verdict, row.kind)
+        for row in others.itertuples()
+    ]
     return found
+
+
+def _capitalise(text: str) -> str:
+    return text[0].upper() + text[1:]
 
 
 def _compare_verdicts(claims: pd.DataFrame, study: Study, runs: FullRuns) -> Iterable[str]:

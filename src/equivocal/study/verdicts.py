@@ -1,28 +1,31 @@
 """How claims are judged: one rule for each kind of claim, the same for every run.
 
-With several measures a claim must hold for each of them. α, "high", "margin" and "factor" are the
+With several measures a claim must hold for each of them. α, "high", "margin", "factor" and the
+smallest effects of interest ("smallest", of activations; "smallest_share", of errors) are the
 limits of `record/claims.toml`. Confidence intervals are 95 %, over networks.
 
 - undefined: a number whose meaning is not stated → not testable as printed.
 - high: mean activation above "high" → direction only; its interval too → replicated.
 - comparable: |Bayesian − MLE| below "margin" → direction only; its interval too → replicated.
 - change: Bayesian − MLE has the printed sign on activations and on logits, over networks and over
-  items → direction only; and all four tests have p < α → replicated.
+  items → direction only; and all four tests have p < α and it is "smallest" or more → replicated.
 - specific: as change, for what one measure gains over what another gains, over networks.
 - at_zero: the printed p exceed what non-negative numbers can give → not testable as printed.
-- above_zero: p < α against zero in some of the tests, networks and items → direction only; in all →
-  replicated.
+- above_zero: p < α against zero in some of the tests, networks and items → direction only; in all,
+  and means of "smallest" or more → replicated.
 - no_difference: smaller at this prior than at the central one → direction only; and p ≥ α here
-  where the same test has p < α there → replicated.
-- difference: larger at these priors than at the smallest → direction only; and p < α on activations
-  and logits → replicated.
+  where the same test has p < α and "smallest" or more there → replicated.
+- difference: the signs of the printed paired tests, on activations and on logits, and larger at
+  these priors than at the smallest → direction only; and p < α on both scales, and "smallest" or
+  more → replicated.
 - like_hmc: the standard deviation of an activation is within "factor" of that of Hamiltonian Monte
   Carlo in the median over networks and questions → direction only; for nine of ten, and their means
   within one of its standard deviations → replicated.
 - faster: fewer seconds than NUTS → direction only; and like_hmc is replicated → replicated.
-- calibrated: nearer to the world's exact beliefs over networks → direction only; p < α →
-  replicated.
-- nearer_to_truth (`claims`): the same for reversals that have a true answer, in the world `slips`.
+- calibrated: smaller expected calibration error, by the world's exact beliefs, over networks →
+  direction only; and p < α, and smaller by "smallest_share" or more → replicated.
+- nearer_to_truth (`claims`): the same for the divergence from the exact beliefs, for reversals that
+  have a true answer, in the world `slips`.
 
 Otherwise: not replicated. Where a rule lacks evidence: not run.
 
@@ -30,7 +33,7 @@ A new kind of claim is a `judge_…` function, which is found by its name, and a
 `record/claims.toml`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from itertools import product
 from typing import Any
@@ -38,7 +41,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import xarray as xr
+from numpy.typing import ArrayLike
 
+from equivocal.metrics import calibration_error
 from equivocal.study.statistics import (
     TTest,
     clip_logit,
@@ -133,15 +138,26 @@ def format_p(value: float) -> str:
     return "p < 0.0001" if value < 1e-4 else f"p = {value:.4f}"
 
 
-def explain_tests(verdict: str, what: str, missed: list[str], alpha: float) -> str:
-    """Explain the verdict of a rule made of tests; `missed` describes those that failed."""
-    some = "; ".join(missed[:4]) + (f"; and {len(missed) - 4} more" if len(missed) > 4 else "")
+def conclude(
+    what: str, against: list[str], missed: list[str], small: list[str], alpha: float, least: float
+) -> tuple[str, str]:
+    """Return the verdict of a rule made of tests, and why.
+
+    `against` describes the tests with the wrong sign, `missed` those without significance, `small`
+    the effects below `least`.
+    """
+    if against:
+        return NOT, f"It is not so that {what}: {_join_some(against)}."
     start = what[0].upper() + what[1:]
-    if verdict == REPLICATED:
-        return f"{start}, and every test has p < {alpha:g}."
-    if verdict == DIRECTION:
-        return f"{start}, but not every test has p < {alpha:g}: {some}."
-    return f"It is not so that {what}: {some}."
+    gaps = {f"not every test has p < {alpha:g}": missed, f"not every effect reaches {least:g}": small}
+    said = [f"{gap} ({_join_some(seen)})" for gap, seen in gaps.items() if seen]
+    if said:
+        return DIRECTION, f"{start}, but {' and '.join(said)}."
+    return REPLICATED, f"{start}, every test has p < {alpha:g}, and every effect reaches {least:g}."
+
+
+def _join_some(texts: list[str]) -> str:
+    return "; ".join(texts[:4]) + (f"; and {len(texts) - 4} more" if len(texts) > 4 else "")
 
 
 def join_intervals(tests: dict[str, TTest], sign: str = "") -> str:
@@ -149,12 +165,22 @@ def join_intervals(tests: dict[str, TTest], sign: str = "") -> str:
     return "; ".join(_format_row(asdict(test), name, sign) for name, test in tests.items())
 
 
-def grade_distance(test: TTest, name: str, what: str, more: str, alpha: float) -> Finding:
-    """Judge whether a distance to the truth is smaller than that of the trained networks."""
-    verdict = grade([test.mean < 0], [test.p < alpha])
-    missed = [f"t = {test.t:.2f}, {format_p(test.p)}"]
+def grade_error(
+    bayes: ArrayLike, mle: ArrayLike, name: str, what: str, more: str, limits: dict[str, float]
+) -> Finding:
+    """Judge whether an error, one for each network, is smaller than that of the trained networks."""
+    test, alpha = compare_pairs(bayes, mle), limits["alpha"]
+    least = limits["smallest_share"] * float(np.mean(mle))
+    against, missed, small = [], [], []
+    if not test.mean < 0:
+        against = [f"{test.mean:+.3g}, t = {test.t:.2f}, {format_p(test.p)}"]
+    if not test.p < alpha:
+        missed = [f"t = {test.t:.2f}, {format_p(test.p)}"]
+    if not -test.mean >= least:
+        small = [f"{test.mean:+.3g}"]
+    verdict, why = conclude(what, against, missed, small, alpha, float(f"{least:.2g}"))
     text = join_intervals({f"{name}, Bayesian − MLE:": test}, "+") + more
-    return Finding(text, verdict, explain_tests(verdict, what, missed, alpha))
+    return Finding(text, verdict, why)
 
 
 def judge_high(entry: Entry, facts: Facts, sampler: str) -> Finding:
@@ -186,8 +212,8 @@ def judge_comparable(entry: Entry, facts: Facts, sampler: str) -> Finding:
 
 
 def judge_change(entry: Entry, facts: Facts, sampler: str) -> Finding:
-    """Judge whether Bayesian − MLE has the printed sign, by four tests for each measure."""
-    alpha, sign = facts.limits["alpha"], entry["sign"]
+    """Judge whether Bayesian − MLE has the printed sign and a size, by four tests per measure."""
+    alpha, least, sign = facts.limits["alpha"], facts.limits["smallest"], entry["sign"]
     means: dict[str, TTest] = {}
     missed, against = [], []
     for name in entry["measures"]:
@@ -205,9 +231,11 @@ def judge_change(entry: Entry, facts: Facts, sampler: str) -> Finding:
                 against.append(seen)
             elif not test.p < alpha:
                 missed.append(seen)
-    verdict = grade([not against], [not missed])
+    small = [
+        f"{name} {test.mean:+.3g}" for name, test in means.items() if not abs(test.mean) >= least
+    ]
     what = f"Bayesian activations are {'higher' if sign > 0 else 'lower'}"
-    why = explain_tests(verdict, what, against or missed, alpha)
+    verdict, why = conclude(what, against, missed, small, alpha, least)
     return Finding("Bayesian − MLE: " + join_intervals(means, "+"), verdict, why)
 
 
@@ -219,16 +247,18 @@ def judge_specific(entry: Entry, facts: Facts, sampler: str) -> Finding:
     raw = compare_pairs((one - one_mle).mean(axis=1), (two - two_mle).mean(axis=1))
     gains = [clip_logit(a) - clip_logit(b) for a, b in ((one, one_mle), (two, two_mle))]
     on_logits = compare_pairs(*(gain.mean(axis=1) for gain in gains))
-    alpha, tests = facts.limits["alpha"], {"activations": raw, "logits": on_logits}
-    missed = [
-        f"{scale}, t = {test.t:.2f}, {format_p(test.p)}"
-        for scale, test in tests.items()
-        if not (test.p < alpha and test.mean > 0)
-    ]
-    verdict = grade([test.mean > 0 for test in tests.values()], [not missed])
+    alpha, least = facts.limits["alpha"], facts.limits["smallest"]
+    missed, against = [], []
+    for scale, test in {"activations": raw, "logits": on_logits}.items():
+        seen = f"{scale}, {test.mean:+.3g}, t = {test.t:.2f}, {format_p(test.p)}"
+        if not test.mean > 0:
+            against.append(seen)
+        elif not test.p < alpha:
+            missed.append(seen)
+    small = [] if raw.mean >= least else [f"{raw.mean:+.3g}"]
     what = "the indicated agent gains more than words that do not belong"
-    text = join_intervals({"difference of gains": raw, "logits": on_logits}, "+")
-    return Finding(text, verdict, explain_tests(verdict, what, missed, alpha))
+    verdict, why = conclude(what, against, missed, small, alpha, least)
+    return Finding(join_intervals({"difference of gains": raw, "logits": on_logits}, "+"), verdict, why)
 
 
 def judge_at_zero(entry: Entry, facts: Facts, sampler: str) -> Finding:
@@ -248,11 +278,13 @@ def judge_at_zero(entry: Entry, facts: Facts, sampler: str) -> Finding:
 
 def judge_above_zero(entry: Entry, facts: Facts, sampler: str) -> Finding:
     """Judge tests against zero, as printed."""
-    alpha, names = facts.limits["alpha"], entry["measures"]
+    alpha, smallest, names = facts.limits["alpha"], facts.limits["smallest"], entry["measures"]
     tests = {name: _test_against_zero(entry, facts, name, sampler) for name in names}
     found = [row["p"] < alpha for rows in tests.values() for row in rows]
-    verdict = grade([any(found)], found)
-    why = facts.explain("above_zero", verdict, found=sum(found), tests=len(found), alpha=alpha)
+    least = min(row["mean"] for rows in tests.values() for row in rows)
+    verdict = grade([any(found)], [*found, least >= smallest])
+    numbers = {"found": sum(found), "tests": len(found), "least": least, "smallest": smallest}
+    why = facts.explain("above_zero", verdict, alpha=alpha, **numbers)
     text = "; ".join(_format_row(models, name) for name, (models, _) in tests.items())
     return Finding(text, verdict, why)
 
@@ -283,37 +315,43 @@ def judge_undefined(entry: Entry, facts: Facts, sampler: str) -> Finding:  # noq
 
 def judge_no_difference(entry: Entry, facts: Facts, sampler: str) -> Finding:
     """Judge a prior at which paired tests show no difference, though they do at the central one."""
-    alpha = facts.limits["alpha"]
+    alpha, smallest = facts.limits["alpha"], facts.limits["smallest"]
     here = _get_tests(entry, facts, sampler, entry["priors"])
     there = _get_tests(entry, facts, sampler, [facts.central])
-    smaller = [abs(a["mean"]) < abs(b["mean"]) for a, b in zip(here, there, strict=True)]
-    silent = [a["p"] >= alpha > b["p"] for a, b in zip(here, there, strict=True)]
+    pairs = list(zip(here, there, strict=True))
+    smaller = [abs(a["mean"]) < abs(b["mean"]) for a, b in pairs]
+    silent = [a["p"] >= alpha > b["p"] and abs(b["mean"]) >= smallest for a, b in pairs]
     verdict = grade(smaller, silent)
-    tests = ", ".join(f"{row['measure']} {format_p(row['p'])}" for row in here)
-    why = facts.explain("no_difference", verdict, alpha=alpha, tests=tests)
+    tests = ", ".join(
+        f"{a['measure']} {format_p(a['p'])} here, {b['mean']:+.3g} there" for a, b in pairs
+    )
+    why = facts.explain("no_difference", verdict, alpha=alpha, smallest=smallest, tests=tests)
     return Finding(_format_changes(here), verdict, why)
 
 
 def judge_difference(entry: Entry, facts: Facts, sampler: str) -> Finding:
-    """Judge priors at which the paired tests show a difference, of either sign."""
-    alpha = facts.limits["alpha"]
+    """Judge priors at which the paired tests show a difference of the printed sign."""
+    alpha, limit = facts.limits["alpha"], facts.limits["smallest"]
+    printed = load_printed_values()["paired_models"]
     rows = _get_tests(entry, facts, sampler, entry["priors"])
     smallest = float(facts.dataset["prior"].min())
     least = _get_tests(entry, facts, sampler, [smallest] * len(entry["priors"]))
-    smaller = [
-        f"{row['measure']} at {row['prior']:g} I"
-        for row, other in zip(rows, least, strict=True)
-        if not abs(row["mean"]) > abs(other["mean"])
-    ]
-    missed = [
-        f"{row['measure']} at {row['prior']:g} I, {scale} {format_p(row[name])}"
-        for row in rows
-        for name, scale in (("p", "activations"), ("logit_p", "logits"))
-        if not row[name] < alpha
-    ]
-    verdict = grade([not smaller], [not missed])
-    what = f"all differences are larger than with {smallest:g} I"
-    why = explain_tests(verdict, what, smaller or missed, alpha)
+    against, missed, small = [], [], []
+    for row, other in zip(rows, least, strict=True):
+        where, mean = f"{row['measure']} at {row['prior']:g} I", row["mean"]
+        sign = np.sign(float(printed[row["measure"]]["paper"]["t"]))
+        if not abs(mean) > abs(other["mean"]):
+            against.append(f"{where} {mean:+.3g}, with {smallest:g} I {other['mean']:+.3g}")
+        for start, scale in (("", "activations"), ("logit_", "logits")):
+            seen = f"{where}, {scale} {row[f'{start}mean']:+.3g}, {format_p(row[f'{start}p'])}"
+            if not sign * row[f"{start}mean"] > 0:
+                against.append(seen)
+            elif not row[f"{start}p"] < alpha:
+                missed.append(seen)
+        if not abs(mean) >= limit:
+            small.append(f"{where} {mean:+.3g}")
+    what = f"all differences have the printed sign and are larger than with {smallest:g} I"
+    verdict, why = conclude(what, against, missed, small, alpha, limit)
     return Finding(_format_changes(rows), verdict, why)
 
 
@@ -369,16 +407,22 @@ def judge_faster(entry: Entry, facts: Facts, sampler: str) -> Finding:
 
 
 def judge_calibrated(entry: Entry, facts: Facts, sampler: str) -> Finding:  # noqa: ARG001
-    """Judge the distance to the exact beliefs, wherever the words so far are possible."""
+    """Judge the calibration error against exact beliefs, wherever the words so far are possible."""
     data = facts.dataset
-    if sampler not in data["sampler"] or not bool(data["truth"].notnull().any()):
+    known = data["truth"].stack(row=data["truth"].dims[:-1]).dropna("row").transpose("row", ...)
+    if sampler not in data["sampler"] or not known.size:
         raise MissingError("This run holds no exact beliefs to compare with.")
-    bayes = data["mean"].sel(sampler=sampler, prior=facts.central)
-    far, far_mle = (
-        abs(answer.astype(float) - data["truth"]).mean(data["truth"].dims)
-        for answer in (bayes, data["mle"])
+    bayes, mle = (
+        [calibration_error(known.values, own.values) for own in _select_known(answers, known)]
+        for answers in (data["mean"].sel(sampler=sampler, prior=facts.central), data["mle"])
     )
-    test, alpha = compare_pairs(far.values, far_mle.values), facts.limits["alpha"]
-    what = "its beliefs are nearer to the exact ones"
-    more = f"; of the trained networks {far_mle.mean():.3g}, all units, possible beginnings only"
-    return grade_distance(test, "mean distance to the exact belief", what, more, alpha)
+    what, name = "its calibration error is smaller", "expected calibration error"
+    more = f"; of the trained networks {np.mean(mle):.3g}, all units, possible beginnings only"
+    return grade_error(bayes, mle, name, what, more, facts.limits)
+
+
+def _select_known(answers: xr.DataArray, known: xr.DataArray) -> Iterator[xr.DataArray]:
+    """Yield the answers of each network (row, unit) to the questions that have a true answer."""
+    for network in answers["network"].values:
+        own = answers.sel(network=network).stack(row=known["row"].to_index().names)
+        yield own.sel(row=known["row"]).transpose("row", ...)
