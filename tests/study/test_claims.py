@@ -149,7 +149,7 @@ def test_unreliable_effects_have_a_direction_only():
     found = judge(dataset)
     assert found.loc["bayes-reversed-higher", "verdict"] == "direction only"
     why = found.loc["bayes-reversed-higher", "why"]
-    assert "indicated agent over networks, +0.000233, t = 1.00, p = 0.3632" in why
+    assert "indicated agent over networks, +0.00442, t = 1.00, p = 0.3632" in why
 
 
 def test_a_direction_shows_on_logits_too():

@@ -50,15 +50,19 @@ def test_claims_stand_under_their_verdicts(study: Study) -> None:
         summary = summarise_study(study, tables, RUNS)
         (heading,) = (name for name, texts in summary.items() if claim in texts)
         assert heading.startswith(f"{place} (")
-        counts = [int(n) for name in summary for n in re.findall(r"\((\d+) of 17", name)]
-        assert sum(counts) == len(tables["claims"]) == 17
+        counts = [int(n) for name in summary for n in re.findall(r"\((\d+) of 14", name)]
+        assert sum(counts) == (tables["claims"]["kind"] == "result").sum() == 14
+        assert len(summary["Beside the paper's own results"]) == 3
         assert next(iter(summary)) == "What was done"
-        tally = count_verdicts(tables["claims"])
-        assert re.findall(r"\d+", tally) == [*map(str, [17, *filter(None, counts)])]
+        results, earlier, ours = count_verdicts(tables["claims"]).split(" Of ")
+        assert re.findall(r"\d+", results) == [*map(str, [14, *filter(None, counts)])]
+        assert earlier.startswith("2 results of earlier work that it cites: ")
+        assert ours.startswith("1 test of our own: ")
     assert "2 Sentence Gestalt networks" in summary["What was done"][0]
     alike = "he sampler's uncertainty is like that of Hamiltonian Monte Carlo"  # when converged
-    (heading,) = (name for name, texts in summary.items() if f"“T{alike}.”" in texts)
-    assert heading.startswith("What holds in direction only (")
+    assert (
+        f"“T{alike}”: direction only (earlier work)." in summary["Beside the paper's own results"]
+    )
     assert f"t{alike} (replicated)" in summary["What it depends on"][0]
 
 
@@ -98,9 +102,9 @@ def test_a_study_without_claims_has_results_in_every_condition(study: Study) -> 
     assert tables["claims"].empty
     summary = summarise_study(study, tables, RUNS)
     changes, _, congruent, reversal = summary["What was found"]
-    assert "reversal, indicated agent +0.00" in changes
+    assert "reversal, indicated agent +0.0" in changes
     assert congruent.startswith("congruent: indicated agent 0.95")
-    assert reversal.startswith("reversal: indicated agent 0.00")
+    assert reversal.startswith("reversal: indicated agent 0.05")
     assert list(summary)[-1] == "What it depends on"
     unclear = summarise_study(study, tabulate(study="mine", indicated=0.0, non_relevant=0.0), RUNS)
     assert unclear["What was found"][0].endswith("none of 3.")
@@ -109,6 +113,7 @@ def test_a_study_without_claims_has_results_in_every_condition(study: Study) -> 
 def make_frontier(paper: float, converged: float, noise: float = 0.001) -> pd.DataFrame:
     """Make a table of errors of six networks; the trained ones are 0.2 nats from the truth."""
     means = {("trained", np.nan): 0.2, ("paper's sampler", 17): paper, ("posterior", 1): converged}
+    means |= {("temperature", 1.2): 0.15, ("temperature", np.inf): 0.05}
     rng = np.random.default_rng(0)
     parts = [
         pd.DataFrame(
@@ -134,16 +139,20 @@ def make_frontier(paper: float, converged: float, noise: float = 0.001) -> pd.Da
         ((0.3, 0.1), "weights does not bring beliefs about reversals nearer to the truth where"),
     ],
 )
-def test_three_sentences_on_the_truth(errors: tuple[float, float], ending: str) -> None:
+def test_sentences_on_the_truth_name_the_baselines(
+    errors: tuple[float, float], ending: str
+) -> None:
     example = pd.DataFrame({"condition": ["congruent", "reversal"], "truth": [0.001, 0.4768]})
     told = describe_truth(make_frontier(*errors), example)
-    assert len(told) == 3
+    assert len(told) == 4
     assert "a probability of 0.477" in told[0]
     assert "6 trained networks, all of which heard one and the same corpus" in told[1]
     assert "are 0.2 nats from the truth" in told[1]
     assert "after 17 steps" in told[1]
-    assert ending in told[2]
-    noisy = describe_truth(make_frontier(0.1, 0.3, noise=0.2), example)[2]
+    assert "the answer ½ to every question is 0.0" in told[2]
+    assert "logits divided by 1.2 are 0.1" in told[2]
+    assert ending in told[3]
+    noisy = describe_truth(make_frontier(0.1, 0.3, noise=0.2), example)[3]
     assert "on average, but not reliably" in noisy
 
 
@@ -169,12 +178,14 @@ def test_the_page_on_the_paper_has_the_recorded_verdicts() -> None:
     table = page.partition("## Verdicts by recipe")[2].partition("\n## ")[0]
     head, _, *rows = re.findall(r"^\|(.+)\|$", table, re.MULTILINE)
     cells = [[cell.strip() for cell in row.split("|")] for row in rows]
-    claims = tabulate()["claims"].set_index("in_short")["id"]
+    found = tabulate()["claims"].set_index("in_short")
+    claims, kinds = found["id"], found["kind"]
     assert sorted(row[0] for row in cells) == sorted(claims.index)
     recorded = {f"recipe `{run.recipe}`": run.verdicts for run in load_full_runs().studies}
-    columns = [name.strip() for name in head.split("|")][1:]
+    columns = [name.strip() for name in head.split("|")][2:]
     assert set(columns) == set(recorded)
-    for text, *verdicts in cells:
+    for text, kind, *verdicts in cells:
+        assert kind == kinds[text]
         assert verdicts == [recorded[name][claims[text]] for name in columns], text
 
 
@@ -212,4 +223,4 @@ def test_doubt_against_the_truth_opens_the_report(study: Study) -> None:
     sections = list_sections(study, own["claims"], own["means"], ["doubt_example", "prior"])
     assert [section.opens for section in sections] == [True] + [False] * (len(sections) - 1)
     assert sections[0].figures == ["doubt_example"]
-    assert len(sections[0].sentences) == 3
+    assert len(sections[0].sentences) == 4

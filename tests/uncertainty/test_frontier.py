@@ -120,6 +120,7 @@ def test_the_table_has_its_columns_and_every_kind(mapped) -> None:
         "paper's sampler": 4,
         "posterior": 4,
         "MC dropout": 2,
+        "temperature": 10,
         "deep ensemble": 1,
         "ensemble of samplers": 2,
         "ensemble of posteriors": 2,
@@ -133,6 +134,22 @@ def test_the_table_has_its_columns_and_every_kind(mapped) -> None:
     assert result.summary[0].startswith("Nearest to the truth on reversals")
     assert len(draw_frontier(summary).axes) == 1
     assert (folder / "figures" / "frontier.png").stat().st_size > 1000
+
+
+def test_temperatures_and_one_half_are_baselines(mapped, asked: RoleQuestions) -> None:
+    folder, result = mapped
+    table = result.tables["frontier"].set_index(["kind", "setting", "network"])
+    t = asked.truth[(asked.condition == 1) & (asked.place == 0)]
+    half = (t * np.log(2 * t) + (1 - t) * np.log(2 * (1 - t))).mean()
+    for network in "01":
+        own = table.loc[("temperature", "½ everywhere", network)]
+        assert own["kl_reversal"] == pytest.approx(half, rel=1e-12)
+    trained = Answers.load(folder / "answers" / "trained" / "00.safetensors").beliefs
+    odds = np.exp((trained.log_yes - trained.log_no) / 1.5)
+    error = asked.average(compute_divergence(believe(odds / (1 + odds)), asked.truth), "reversal")
+    own = table.loc[("temperature", "logits / 1.5", "0"), "kl_reversal"]
+    assert own == pytest.approx(error[0], rel=1e-9)
+    assert "temperature (logits / 1.2)" in result.summary[0]
 
 
 def test_every_point_of_the_frontier_is_inside_the_figure_with_its_whiskers() -> None:

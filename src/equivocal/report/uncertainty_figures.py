@@ -25,6 +25,7 @@ LOOKS = {
     "deep ensemble": (COLOURS[0], "s", (6, -9)),
     "ensemble of samplers": (COLOURS[4], "D", (4, -11)),
     "ensemble of posteriors": (COLOURS[5], "o", (-4, -13)),
+    "temperature": ("0.35", "^", (5, 5)),
     "query": ("0.5", "P", (5, 5)),
     "all": ("0.5", "X", (5, 5)),
 }

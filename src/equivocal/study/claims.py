@@ -42,7 +42,15 @@ from equivocal.study.verdicts import NOT_RUN, Entry, Facts, Finding, MissingErro
 
 __all__ = ["find_impossible_numbers", "load_full_runs"]
 
-GIVEN = ("id", "kind", "story", "in_short", "claim", "where", "printed")  # keys of `record/claims.toml`
+GIVEN = (
+    "id",
+    "kind",
+    "story",
+    "in_short",
+    "claim",
+    "where",
+    "printed",
+)  # keys of `record/claims.toml`
 COLUMNS = [
     *GIVEN,
     *("at_paper_steps", "at_convergence", "verdict", "verdict_at_convergence", "why"),

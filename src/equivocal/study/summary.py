@@ -13,6 +13,7 @@ from functools import partial
 from itertools import combinations
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from equivocal.errors import format_number, join_names
@@ -195,7 +196,7 @@ def _follow_priors(priors: pd.DataFrame, stop: str) -> Iterable[str]:
 
 
 def describe_truth(frontier: pd.DataFrame, example: pd.DataFrame) -> list[str]:
-    """Describe in three sentences what the uncertainty does where reversals have a true answer.
+    """Describe in a few sentences what the uncertainty does where reversals have a true answer.
 
     Parameters
     ----------
@@ -203,6 +204,7 @@ def describe_truth(frontier: pd.DataFrame, example: pd.DataFrame) -> list[str]:
         `tables/frontier.csv` and `tables/example.csv` of `equivocal doubt --world slips`.
     """
     kinds = select_kinds(frontier)
+    cooled = frontier[frontier["kind"] == "temperature"].set_index("value")
     truth = example.loc[example["condition"] == "reversal", "truth"].iloc[0]
     errors = {
         f"{name}_{condition}": f"{rows[f'kl_{condition}'].mean():.3g}"
@@ -212,6 +214,11 @@ def describe_truth(frontier: pd.DataFrame, example: pd.DataFrame) -> list[str]:
     verdicts = {
         sampler: WORDS["truth_verdicts"][judge_nearer_to_truth(frontier, sampler).verdict]
         for sampler in ("paper", "converged")
+    }
+    errors |= {
+        f"{name}_{condition}": f"{cooled.loc[[divisor], f'kl_{condition}'].mean():.3g}"
+        for name, divisor in (("half", np.inf), ("cooled", 1.2))
+        for condition in ("reversal", "congruent")
     }
     counts = {"networks": len(kinds["trained"]), "steps": int(kinds["paper"]["value"].max())}
     last = "truth_alike" if verdicts["paper"] == verdicts["converged"] else "truth_apart"

@@ -149,7 +149,10 @@ def conclude(
     if against:
         return NOT, f"It is not so that {what}: {_join_some(against)}."
     start = what[0].upper() + what[1:]
-    gaps = {f"not every test has p < {alpha:g}": missed, f"not every effect reaches {least:g}": small}
+    gaps = {
+        f"not every test has p < {alpha:g}": missed,
+        f"not every effect reaches {least:g}": small,
+    }
     said = [f"{gap} ({_join_some(seen)})" for gap, seen in gaps.items() if seen]
     if said:
         return DIRECTION, f"{start}, but {' and '.join(said)}."
@@ -168,7 +171,7 @@ def join_intervals(tests: dict[str, TTest], sign: str = "") -> str:
 def grade_error(
     bayes: ArrayLike, mle: ArrayLike, name: str, what: str, more: str, limits: dict[str, float]
 ) -> Finding:
-    """Judge whether an error, one for each network, is smaller than that of the trained networks."""
+    """Judge whether an error is smaller than that of the trained networks; one for each network."""
     test, alpha = compare_pairs(bayes, mle), limits["alpha"]
     least = limits["smallest_share"] * float(np.mean(mle))
     against, missed, small = [], [], []
@@ -258,7 +261,9 @@ def judge_specific(entry: Entry, facts: Facts, sampler: str) -> Finding:
     small = [] if raw.mean >= least else [f"{raw.mean:+.3g}"]
     what = "the indicated agent gains more than words that do not belong"
     verdict, why = conclude(what, against, missed, small, alpha, least)
-    return Finding(join_intervals({"difference of gains": raw, "logits": on_logits}, "+"), verdict, why)
+    return Finding(
+        join_intervals({"difference of gains": raw, "logits": on_logits}, "+"), verdict, why
+    )
 
 
 def judge_at_zero(entry: Entry, facts: Facts, sampler: str) -> Finding:

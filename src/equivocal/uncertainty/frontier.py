@@ -8,6 +8,10 @@ the exact beliefs (`scores`); costs are in addition to the training of one netwo
 A posterior belongs to one network, and its intervals are t intervals over networks. Ensembles pool
 networks: the error of an ensemble of M is averaged over the cyclic windows of M of the N networks,
 and its interval is the jackknife's, with each network left out in turn.
+
+Whatever moves beliefs towards ½ comes closer to true beliefs near ½. So a baseline that knows
+nothing of the uncertainty of the weights stands beside all kinds: the trained network's logits
+divided by a temperature, which in the limit answers ½ to every question.
 """
 
 from collections.abc import Mapping, Sequence
@@ -30,7 +34,9 @@ from equivocal.uncertainty.scores import (
 )
 
 TRAINED, SAMPLER, POSTERIOR, DROPOUT = "trained", "paper's sampler", "posterior", "MC dropout"
-ENSEMBLE = "deep ensemble"
+ENSEMBLE, TEMPERATURE = "deep ensemble", "temperature"
+DIVISORS = (1.1, 1.2, 1.5, 2.0, np.inf)  # of logits
+NAMED = 1.2  # the one that is named in words
 POOLED = {SAMPLER: "ensemble of samplers", POSTERIOR: "ensemble of posteriors"}
 ERRORS = ("kl_reversal", "kl_congruent")
 SIGNALS = ("held_out", "held_out_rare", "bound")
@@ -64,7 +70,9 @@ def tabulate_frontier(
         (`value`) and, for posteriors, the prior variance; held-out scores and costs; and the
         errors at earlier words. Ensembles have rows for all networks ("all") and all but one.
     """
-    rows = [_tabulate_each(asked, kind, own) for kind, own in answers.items()]
+    cooled = [_divide_logits(own) for own in answers[TRAINED]]
+    every = {**answers, TEMPERATURE: cooled}
+    rows = [_tabulate_each(asked, kind, own) for kind, own in every.items()]
     count = len(answers[TRAINED])
     for size in sorted({size for size in sizes if 2 <= size <= count}):
         label = Setting(f"{size} networks", size)
@@ -154,6 +162,17 @@ def _tabulate_each(asked: RoleQuestions, kind: str, answers: Sequence[Answers]) 
         rows = _compute_errors(asked, own.beliefs).assign(kind=kind, network=str(network))
         parts.append(rows.assign(**numbers, **_list_settings(own.settings)))
     return pd.concat(parts)
+
+
+def _divide_logits(trained: Answers) -> Answers:
+    """Return the answers of a trained network with its logits divided by each temperature."""
+    divisors = np.array(DIVISORS)
+    logits = (trained.beliefs.log_yes - trained.beliefs.log_no) / divisors[:, None, None]
+    beliefs = Beliefs(-np.logaddexp(0, -logits), -np.logaddexp(0, logits))
+    named = ("½ everywhere" if np.isinf(T) else f"logits / {T:g}" for T in DIVISORS)
+    unknown, free = np.full(len(divisors), np.nan), np.zeros(len(divisors))
+    settings = tuple(Setting(label, T) for label, T in zip(named, DIVISORS, strict=True))
+    return Answers(settings, beliefs, free, free, unknown, unknown, unknown)
 
 
 def _tabulate_pooled(
@@ -288,7 +307,10 @@ def describe_frontier(summary: pd.DataFrame) -> str:
     ]
     if any_price.name != best.name:
         said.append(f"At any price: {_describe_errors(any_price)}.")
-    beside = [trained, *([steps.iloc[-1]] if len(steps) else [])]
+    cooled = summary[(summary["kind"] == TEMPERATURE) & (summary["value"] == NAMED)]
+    beside = [
+        row for _, row in pd.concat([summary.loc[[trained.name]], steps[-1:], cooled]).iterrows()
+    ]
     return " ".join([*said, f"For comparison: {'; '.join(map(_describe_errors, beside))}."])
 
 
