@@ -1,4 +1,4 @@
-"""Record the verdicts and answers of full runs in the package: `study/record/full_runs.toml`.
+"""Record full runs: in `study/record/full_runs.toml`, and claims.csv in `benchmarks/results`.
 
     equivocal reproduce --preset paper_fast --out runs/paper_fast
     equivocal reproduce --out runs/paper
@@ -6,7 +6,8 @@
     python -m scripts.record_runs runs/paper_fast runs/paper --match runs/match
 
 Entries of studies that are not given are kept. Quick runs are refused, because every report quotes
-this file.
+this file. Tests then name every page whose numbers are others: README.md, paper.md, docs/index.md
+(counts of verdicts) and docs/paper.md (the table of verdicts).
 """
 
 import argparse
@@ -25,6 +26,7 @@ from equivocal.study.summary import NOTE
 __all__ = ["record_runs"]
 
 TARGET = Path(str(resources.files("equivocal.study"))) / "record" / "full_runs.toml"
+RESULTS = Path(__file__).resolve().parents[1] / "benchmarks" / "results"
 HEADER = """\
 # What full runs found. A report shows these verdicts beside its own, by the id of the claim, and
 # the answer of the match at its top. Written by `python -m scripts.record_runs`, which says how; by
@@ -33,7 +35,12 @@ HEADER = """\
 """
 
 
-def record_runs(folders: list[Path], match: Path | None = None, target: Path = TARGET) -> None:
+def record_runs(
+    folders: list[Path],
+    match: Path | None = None,
+    target: Path = TARGET,
+    results: Path = RESULTS,
+) -> None:
     """Replace the entries of some studies, and of the match.
 
     Parameters
@@ -44,6 +51,8 @@ def record_runs(folders: list[Path], match: Path | None = None, target: Path = T
         The folder of a finished `equivocal multiverse --match`.
     target : Path
         The file to change, which must exist.
+    results : Path
+        The folder for copies of claims.csv.
 
     Raises
     ------
@@ -65,6 +74,8 @@ def record_runs(folders: list[Path], match: Path | None = None, target: Path = T
             "commands": [f"equivocal reproduce --preset {name} --out runs/{name}"],
             "verdicts": {id_: found for id_, found in verdicts.items() if found != "not run"},
         }
+        copy = (folder / "claims.csv").read_text(encoding="utf-8")
+        write_text_atomically(results / f"claims_{name}.csv", copy)
     if match is not None:
         lines = (match / "answer.txt").read_text(encoding="utf-8").splitlines()
         command = "equivocal multiverse --match --out runs/match"

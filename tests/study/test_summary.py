@@ -196,7 +196,9 @@ def test_finished_runs_are_recorded_and_quick_ones_refused(study: Study, tmp_pat
     match = tmp_path / "match"
     match.mkdir()
     (match / "answer.txt").write_text(f"No: none.\nNearest: far.\n{NOTE} none.\n")
-    record_runs([study.folder], match, target)
+    record_runs([study.folder], match, target, tmp_path)
+    written = (study.folder / "claims.csv").read_bytes()
+    assert (tmp_path / "claims_garden.csv").read_bytes() == written
     runs = load_full_runs(target)
     assert [run.study for run in runs.studies] == ["paper_fast", "paper", "garden"]
     garden = runs.studies[-1]

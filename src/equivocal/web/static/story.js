@@ -96,11 +96,12 @@ export const CHAPTERS = [
       const nearest = kind === "mle" ? "The trained networks come" : name === "converged"
         ? "The converged posterior comes" : `The posterior at ${name} comes`;
       const inside = kind === "bayes" && belief.low <= belief.truth && belief.truth <= belief.high;
+      const idle = Math.abs(0.5 - belief.truth) < Math.abs(value - belief.truth);
       return [
         `The truth is ${percent(belief.truth, 1)}. ${nearest} nearest, with ${percent(value, 1)}.`,
         `The pizza as agent: ${rivals.map((rival) => `${rival.name} ${percent(rival.value, 1)}`).join(", ")}. ${
           inside ? "Its interval, the black line, holds the truth. " : ""
-        }One sentence proves little: now ask your own.`,
+        }${idle ? "Answering 50 % without listening would be nearer still. " : ""}One sentence proves little: now ask your own.`,
       ];
     },
   },
