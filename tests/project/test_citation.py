@@ -12,9 +12,8 @@ ROOT = Path(__file__).resolve().parents[2]
 SECTIONS = ["Summary", "Statement of need", "State of the field", "Software design"]
 SECTIONS += ["Research impact", "Acknowledgements", "References"]
 PEOPLE = {"family-names", "given-names"}  # the keys of a person; a group has a name alone
-COUNTED = (
-    ["no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve", "thirteen", "fourteen"]
-)
+COUNTED = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
+COUNTED = (*COUNTED, "eleven", "twelve", "thirteen", "fourteen")
 STATED = {"title", "authors", "type", "year", "doi"}
 
 
