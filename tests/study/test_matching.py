@@ -187,6 +187,14 @@ def test_answer_is_yes_no_or_in_part() -> None:
     none = make_matches(specific=[0.0, 1.0], **{"order-mle-agent": [1.0, 0.0], "accuracy": [1, 0]})
     answer = answer_in_words(none)
     assert answer[0].startswith("No: of 2 specifications, 1 of which")
+    for rows, evidence, step, count in (
+        ("drawn pairs", 1.0, "automatic", 1),
+        ("drawn pairs", "sentence", "automatic", 0),
+        ("drawn pairs", 1.0, 1e-3, 0),
+        ("every word", 1.0, "automatic", 0),
+    ):
+        read = none.assign(rows=rows, evidence=evidence, step_size=step)
+        assert f"({count} of them with N = 10,000 pairs" in answer_in_words(read)[0]
     assert find_nearest(none)["key"] == "a"
     assert "It is the study's own." in answer[1]
     assert "Claims that it misses: what the Bayesian model adds" in answer[2]

@@ -142,9 +142,10 @@ def _find_p_above_bound(content: dict[str, Any]) -> Iterator[dict[str, str]]:
     for name, n, measure, column, cell in _list_cells(content, "against_zero"):
         bound = compute_largest_p(n)
         if not cell["p"].startswith("<") and float(cell["p"]) > bound:
+            least = compute_smallest_p_less(n)
             facts = {"n": n, "df": n - 1, "bound": bound, "printed": cell["p"]}
-            facts |= {"least": compute_smallest_p_less(n), "most": bound / 2}
-            kind = "above_bound" if float(cell["p"]) >= facts["least"] else "under_no_alternative"
+            facts |= {"least": least, "most": bound / 2}
+            kind = "above_bound" if float(cell["p"]) >= least else "under_no_alternative"
             who = "trained network" if column == "mle" else "sampler"
             row = f"{content['labels'][measure]}, {who}"
             yield _describe_number(content, name, row, f"p = {cell['p']}", kind, facts)

@@ -173,7 +173,7 @@ def grade_error(
 ) -> Finding:
     """Judge whether an error is smaller than that of the trained networks; one for each network."""
     test, alpha = compare_pairs(bayes, mle), limits["alpha"]
-    least = limits["smallest_share"] * float(np.mean(mle))
+    least = limits["smallest_share"] * float(np.asarray(mle, float).mean())
     against, missed, small = [], [], []
     if not test.mean < 0:
         against = [f"{test.mean:+.3g}, t = {test.t:.2f}, {format_p(test.p)}"]
