@@ -72,7 +72,8 @@ def summarise_study(
             summary[WORDS["match"]] = [*runs.answer, WORDS["asked"].format(runs.match_command)]
         summary |= _sort_claims(claims)
         summary["In numbers"] = [*_list_means(tables["means"], stop)]
-        depends = [*_compare_verdicts(claims, study, runs), *_name_corpus(claims)]
+        rows = WORDS["data"].format(rows=study.settings.inference.rows)
+        depends = [*_compare_verdicts(claims, study, runs), rows, *_name_corpus(claims)]
     depends += _follow_priors(tables["priors_models"], stop)
     networks = study.run.settings.networks
     if networks < FEW:
