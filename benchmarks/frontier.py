@@ -4,6 +4,7 @@
     python -m benchmarks.frontier corpora --recipe paper --found DIR …  the same of finished runs
     python -m benchmarks.frontier full           frontier_summary.csv, _words, _choices, _example
     python -m benchmarks.frontier choices        frontier_choices.csv alone, of ten networks
+    python -m benchmarks.frontier baselines      frontier_baselines.csv: temperatures, and ½
     python -m benchmarks.frontier layers         frontier_layers.csv: posteriors over more layers
     python -m benchmarks.frontier learning       learning_sentences.csv, _truth, _heard
     python -m benchmarks.frontier draw           docs/images/frontier.png, of what is recorded
@@ -35,7 +36,15 @@ from equivocal.store import read_table, read_toml
 from equivocal.store.files import write_text_atomically
 from equivocal.study.claims import select_kinds
 from equivocal.study.statistics import compare_with_zero
-from equivocal.uncertainty.frontier import ENSEMBLE, POOLED, POSTERIOR, summarise_frontier
+from equivocal.uncertainty.frontier import (
+    ENSEMBLE,
+    ERRORS,
+    POOLED,
+    POSTERIOR,
+    TEMPERATURE,
+    find_pareto,
+    summarise_frontier,
+)
 
 IMAGE = Path(__file__).parents[1] / "docs" / "images" / "frontier.png"
 COLUMNS = (
@@ -108,6 +117,14 @@ def measure_choices(arguments: argparse.Namespace) -> Tables:
     return {"frontier_choices": found.tables["choices"]}
 
 
+def measure_baselines(arguments: argparse.Namespace) -> Tables:
+    """Measure ten networks beside their temperatures and the answer ½."""
+    training = choose_training(None if arguments.quick else 10, None, quick=arguments.quick)
+    folder = arguments.out / "baselines"
+    found = map_frontier("slips", folder, training=training, settings=FEWEST)
+    return {"frontier_baselines": found.tables["frontier_summary"]}
+
+
 def measure_layers(arguments: argparse.Namespace) -> Tables:
     """Map the frontier of eight networks with posteriors over more layers."""
     how: dict[str, Any] = {"quick": True} if arguments.quick else {"networks": 8}
@@ -137,12 +154,15 @@ def write_results(folder: Path, tables: Mapping[str, pd.DataFrame], command: str
 
 
 def draw_recorded(arguments: argparse.Namespace) -> Tables:
-    """Draw the recorded frontier, with the posteriors over more layers."""
-    summary, layers = (
-        pd.read_csv(arguments.results / f"frontier_{name}.csv") for name in ("summary", "layers")
+    """Draw the recorded frontier, with the posteriors over more layers and the temperatures."""
+    summary, *others = (
+        pd.read_csv(arguments.results / f"frontier_{name}.csv")
+        for name in ("summary", "layers", "baselines")
     )
-    more = layers[layers["kind"].isin(MORE_LAYERS)]
-    draw_frontier(pd.concat([summary, more], ignore_index=True)).savefig(IMAGE)
+    more = (own[own["kind"].isin([*MORE_LAYERS, TEMPERATURE])] for own in others)
+    every = pd.concat([summary, *more], ignore_index=True)
+    every["on_frontier"] = find_pareto(every[list(ERRORS)].to_numpy())
+    draw_frontier(every).savefig(IMAGE)
     return {}
 
 
@@ -150,6 +170,7 @@ MEASURES = {
     "corpora": measure_corpora,
     "full": measure_full,
     "choices": measure_choices,
+    "baselines": measure_baselines,
     "layers": measure_layers,
     "learning": measure_learning,
     "draw": draw_recorded,
