@@ -125,6 +125,9 @@ def test_the_last_step_shows_what_it_says(page: Any) -> None:
     headline = plain_text(page, "#story-headline")
     assert nearest in headline
     assert f"nearest, with {100 * shown[nearest]:.1f} %" in headline
+    truth = beliefs[17].truth
+    idle = abs(0.5 - truth) < abs(shown[nearest] - truth)  # 47.7 % is near one half
+    assert ("Answering 50 % without listening" in page.locator("#story-text").inner_text()) == idle
     assert page.locator("section.answer[data-sentence='1'] .against-truth .truth").count() == 1
 
 

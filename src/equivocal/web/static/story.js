@@ -101,7 +101,9 @@ export const CHAPTERS = [
         `The truth is ${percent(belief.truth, 1)}. ${nearest} nearest, with ${percent(value, 1)}.`,
         `The pizza as agent: ${rivals.map((rival) => `${rival.name} ${percent(rival.value, 1)}`).join(", ")}. ${
           inside ? "Its interval, the black line, holds the truth. " : ""
-        }${idle ? "Answering 50 % without listening would be nearer still. " : ""}One sentence proves little: now ask your own.`,
+        }${
+          idle ? "Answering 50 % without listening would be nearer still. " : ""
+        }One sentence proves little: now ask your own.`,
       ];
     },
   },
