@@ -14,7 +14,7 @@ import pytest
 from numpy.typing import NDArray
 from typer.testing import CliRunner
 
-from equivocal.asking import PAPER_STEP, Answer, Comprehender, Source
+from equivocal.asking import Answer, Comprehender, Source
 from equivocal.asking.shipped import list_shipped
 from equivocal.cli.app import app
 from equivocal.errors import UserError
@@ -129,7 +129,7 @@ def find_difference(tab: Any, mind: Comprehender, texts: list[str], **options: A
         texts, json.loads(tab.evaluate(FLATTEN, [texts, asked])), strict=True
     ):
         answer = mind.answer(
-            text, prior_variance=options.get("prior"), step=options.get("step", PAPER_STEP)
+            text, prior_variance=options.get("prior"), step=options.get("step", "converged")
         )
         worst = max(worst, float(np.abs(np.array(numbers) - flatten(answer)).max()))
         for at, summary in enumerate(summaries):

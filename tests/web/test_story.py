@@ -12,7 +12,7 @@ axe = pytest.importorskip("axe_playwright_python.sync_playwright")
 
 STORY = "during dinner, the pizza eats the woman"
 NAMES = ["False certainty", "Where is the doubt?", "The prior", "Along τ", "The truth"]
-STEPS = ["17", "17", "0", "converged", "17"]
+STEPS = ["converged", "converged", "0", "converged", "converged"]
 SIZES = [(320, 640), (390, 844), (768, 1024), (1024, 768), (1920, 1080)]
 # every size in one theme, and in the other as well where there is time
 VIEWS = [
@@ -46,11 +46,11 @@ def wait_for_chapter(tab: Any, chapter: int) -> None:
     )
 
 
-def test_it_opens_with_both_sentences_at_the_papers_step(page: Any) -> None:
+def test_it_opens_with_both_sentences_at_convergence(page: Any) -> None:
     assert page.input_value("#world") == "slips"
     assert page.input_value("#sentence") == "during dinner, the woman eats the pizza"
     assert page.input_value("#compare") == "during dinner, the pizza eats the woman"
-    assert "the paper" in page.inner_text("#slider-label")
+    assert page.inner_text("#slider-label") == "converged"
     truth = page.locator("section.answer[data-sentence='1'] .row[data-key='agent pizza'] .truth")
     assert truth.count() == 1
     assert page.locator("rect.mle").count() > 0
@@ -65,7 +65,7 @@ def test_it_opens_with_both_sentences_at_the_papers_step(page: Any) -> None:
 def test_the_first_step_says_what_is_shown(page: Any) -> None:
     """Three networks, three answers, and the truth."""
     given = page.evaluate(
-        "async text => (await equivocal.ask(text, { step: 17 })).networks.map(({ words }) =>"
+        "async text => (await equivocal.ask(text)).networks.map(({ words }) =>"
         " words.at(-1).roles.agent.find(({ filler }) => filler === 'pizza').mle)",
         "during dinner, the pizza eats the woman",
     )
@@ -122,6 +122,7 @@ def test_the_last_step_shows_what_it_says(page: Any) -> None:
         abs=1e-4,
     )
     nearest = min(shown, key=lambda name: abs(shown[name] - beliefs[17].truth))
+    assert f"step 17 (τ = {asked[17].time:.2g})" in plain_text(page, "#story-text")
     headline = plain_text(page, "#story-headline")
     assert nearest in headline
     assert f"nearest, with {100 * shown[nearest]:.1f} %" in headline
@@ -175,7 +176,7 @@ def test_a_remote_control_turns_the_story(page: Any) -> None:
     page.focus("#slider")
     page.keyboard.press("Escape")
     page.wait_for_selector("#story", state="hidden")
-    page.wait_for_function("() => location.hash.includes('step=17')")
+    page.wait_for_function("() => location.hash.includes('step=converged')")
 
 
 def test_a_refused_sentence_ends_the_story(page: Any) -> None:

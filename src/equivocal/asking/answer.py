@@ -4,6 +4,7 @@
 keys are a public interface: do not rename them.
 """
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import isnan
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     import xarray as xr
     from matplotlib.figure import Figure
 
+    from equivocal.asking.summary import Reading
     from equivocal.world import Utterance
 
 __all__ = ["NOTABLE", "TOP", "Answer", "Belief"]
@@ -52,7 +54,7 @@ class Answer:
     world: str
     network: str  # which networks answered, in words
     prior_variance: float
-    step: int | str  # of the paper's sampler, or "converged"
+    step: int | str  # "converged", or a step of the paper's sampler
     time: float | None  # sampler time τ at that step; None for "converged"
     heard: "Utterance"  # constituents: as typed (`text`), as the world calls them (`word`)
     roles: tuple[str, ...]
@@ -71,6 +73,8 @@ class Answer:
     indicated: dict[str, str] = field(default_factory=dict)  # role → word, by syntax alone
     verbs: dict[str, str] = field(default_factory=dict)  # action → its inflected form
     networks: tuple["Answer", ...] = ()  # the answer of each network alone
+    # exact probability, after a word, that fillers have their roles all at once; None where unknown
+    find_joint: Callable[[int, Mapping[str, str]], float | None] = lambda *_: None
 
     def __repr__(self) -> str:
         return f"<Answer to {self.sentence!r}: {self.summary}>"
@@ -87,11 +91,11 @@ class Answer:
 
     @property
     def summary(self) -> str:
-        """The reading of the whole sentence, its rival and what is undecided, in two lines."""
+        """The reading of the whole sentence, its rival and what is undecided, a line each."""
         return self.summarise()
 
     def summarise(self, position: int = -1) -> str:
-        """Return the reading after a word, its rival and what is undecided, in two lines.
+        """Return the reading after a word, its rival and what is undecided, a line each.
 
         Parameters
         ----------
@@ -101,7 +105,7 @@ class Answer:
         Returns
         -------
         str
-            Two lines, worded from the beliefs of the networks and, where it is known, the truth.
+            Lines worded from the beliefs of the networks and, where it is known, the truth.
 
         Raises
         ------
@@ -111,6 +115,30 @@ class Answer:
         from equivocal.asking.summary import summarise
 
         return summarise(self, self._check_position(position))
+
+    def readings(self, position: int = -1) -> "list[Reading]":
+        """Return who does what to whom after a word, as the networks read it, and the rival.
+
+        Parameters
+        ----------
+        position : int
+            Position of the word, from 0; -1 is the last.
+
+        Returns
+        -------
+        list of Reading
+            At most two; none while it is too early to tell. Networks are asked one question for
+            each role, so beliefs are given for the parts; the exact probability, where the world
+            has one, is that of the whole reading.
+
+        Raises
+        ------
+        UserError
+            Where the sentence has no such position.
+        """
+        from equivocal.asking.summary import find_readings
+
+        return find_readings(self, self._check_position(position))
 
     @property
     def uncertainty(self) -> Floats:

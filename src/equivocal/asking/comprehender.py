@@ -5,7 +5,8 @@
 
 import unicodedata
 from collections import OrderedDict
-from functools import cached_property, lru_cache
+from collections.abc import Mapping
+from functools import cached_property, lru_cache, partial
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -17,10 +18,10 @@ from equivocal.asking.answer import Answer
 from equivocal.asking.ensembles import Ensembles, Heard, NumpyNetwork, listen, spread
 from equivocal.asking.posteriors import open_own
 from equivocal.asking.shipped import open_shipped
-from equivocal.asking.source import CONVERGED, PAPER_STEP, Source
+from equivocal.asking.source import CONVERGED, Source
 from equivocal.asking.vocabulary import Vocabulary, find_indicated_roles
 from equivocal.errors import UserError, join_names
-from equivocal.world import Utterance, World
+from equivocal.world import ImpossibleSentenceError, Utterance, World
 from equivocal.world.queries import NO_NODE
 
 __all__ = ["MOST_WORDS", "Comprehender", "Latest", "ask", "parse_sentence"]
@@ -37,9 +38,9 @@ def ask(
     *,
     world: World | str | Path | None = None,
     run: str | Path | None = None,
-    network: int = 0,
+    network: int | None = None,
     prior_variance: float | None = None,
-    step: int | str = PAPER_STEP,
+    step: int | str = CONVERGED,
 ) -> Answer:
     """Return what networks and their ensembles believe after each word of a sentence.
 
@@ -52,14 +53,16 @@ def ask(
         networks each of `slips` and `paper` come with the package; for another world, three are
         trained the first time and kept in the cache folder.
     run : str or Path, optional
-        A run of `equivocal train` or `equivocal reproduce` to take one network from instead.
-    network : int
-        Which of the run's networks.
+        A folder that a command has written, such as `equivocal train` or `equivocal reproduce`:
+        the networks in it are asked instead, all together. Where they are of several worlds,
+        `world` names one.
+    network : int, optional
+        The one network of the run to ask, from 0.
     prior_variance : float, optional
         Variance of the prior around the trained last layer: 0.01, 1 (the default) or 5.
     step : int or "converged"
-        The ensemble after a step of the paper's sampler, 17 unless given, where the paper stops;
-        or that of the converged posterior.
+        The converged posterior, unless a step of the paper's sampler is given, such as 17, where
+        the paper stops.
 
     Returns
     -------
@@ -139,6 +142,7 @@ class Comprehender:
         self.source, self.world, self.settings = source, source.world, source.settings
         self.vocabulary = words = Vocabulary.from_world(self.world)
         shipped, self._name, self.steps = source.shipped, source.name, source.steps
+        self._names = source.member_names
         self._listeners = (
             [open_own(member) for member in source.members]
             if shipped is None
@@ -182,7 +186,7 @@ class Comprehender:
         return sum(known) / len(known) if known else None
 
     def answer(
-        self, text: str, *, prior_variance: float | None = None, step: int | str = PAPER_STEP
+        self, text: str, *, prior_variance: float | None = None, step: int | str = CONVERGED
     ) -> Answer:
         """Return what the networks believe after each word of a sentence; see `ask`.
 
@@ -193,7 +197,7 @@ class Comprehender:
         prior_variance : float, optional
             Prior variance of the last-layer weights; that of the settings unless given.
         step : int or str
-            The sampler step at which the ensemble is read, or "converged".
+            "converged", or the step of the paper's sampler at which the ensemble is read.
 
         Returns
         -------
@@ -225,6 +229,7 @@ class Comprehender:
             "truth": self._find_truths(utterance),
             "indicated": find_indicated_roles(self.world, utterance),
             "verbs": words.verbs,
+            "find_joint": partial(_find_joint, self.world, utterance),
         }
 
         def build(voice: int, **named: Any) -> Answer:
@@ -242,8 +247,8 @@ class Comprehender:
             )
 
         alone = (
-            build(n, network=f"network {n - 1}", time=time)
-            for n, time in enumerate(ensembles.times, start=1)
+            build(n, network=name, time=time)
+            for n, (name, time) in enumerate(zip(self._names, ensembles.times, strict=True), 1)
         )
         time = self._find_time(prior_variance, step)
         return build(0, network=self._name, time=time, networks=tuple(alone))
@@ -313,6 +318,17 @@ class Comprehender:
         beliefs = queries.targets(rows)[asked]
         truth[queries.probe[rows][asked]] = beliefs[:, self.vocabulary.units]
         return truth
+
+
+def _find_joint(
+    world: World, utterance: Utterance, position: int, fillers: Mapping[str, str]
+) -> float | None:
+    """Return the exact probability of fillers of several roles together, if it is known."""
+    try:
+        heard = utterance.first(position + 1)
+        return world.true_joint_belief(heard, fillers) if world.is_exact else None
+    except ImpossibleSentenceError:
+        return None
 
 
 _open_comprehender = lru_cache(maxsize=4)(Comprehender)  # tens of megabytes each

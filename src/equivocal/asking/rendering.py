@@ -17,13 +17,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equivocal.asking.beliefs import LEVEL
-from equivocal.asking.summary import format_percent
+from equivocal.asking.summary import describe_step, format_percent
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
     from equivocal.asking.answer import Answer, Belief
+    from equivocal.asking.summary import Reading
 
 __all__ = ["draw_answer", "list_answer", "list_heading", "list_words", "render_html"]
 
@@ -88,8 +89,21 @@ def list_words(
         for beliefs, measures in zip(shown, measured, strict=True)
     )
     for position, word in zip(positions, together, strict=True):
-        word["possible"], word["summary"] = answer.is_possible(position), answer.summarise(position)
+        word["possible"] = answer.is_possible(position)
+        word["readings"] = [_list_reading(one, position, answer) for one in answer.readings(position)]
+        word["summary"] = answer.summarise(position)
     return list(zip(together, *alone, strict=True))
+
+
+def _list_reading(reading: "Reading", position: int, answer: "Answer") -> dict[str, Any]:
+    """Return a reading with the beliefs in its parts and the exact probability of the whole."""
+    parts = {}
+    for role, belief in reading.parts.items():
+        alone = [one.belief(position, role, belief.filler).bayes for one in answer.networks]
+        bayes, *networks = _round([belief.bayes, *alone])
+        parts[role] = {"filler": belief.filler, "bayes": bayes, "networks": networks}
+    truth = None if reading.truth is None else _round([reading.truth])[0]
+    return {"kind": reading.kind, "parts": parts, "truth": truth}
 
 
 def _measure(voice: "Answer") -> list[NDArray[Any]]:
@@ -181,8 +195,7 @@ def draw_answer(answer: "Answer") -> "Figure":
         for axes, word in zip(grid[0], answer.words, strict=True):
             axes.set_title(word, fontsize=9)
         add_legend(figure, grid[0, 0], columns=4)
-        where = answer.step if answer.time is None else f"step {answer.step}"
-        how = f"prior variance {answer.prior_variance:g}, {where}"
+        how = f"prior variance {answer.prior_variance:g}, {describe_step(answer.step, answer.time)}"
         figure.suptitle(f"{answer.sentence} ({how})", fontsize=10)
         return figure
 

@@ -20,6 +20,7 @@ from equivocal.world import World
 __all__ = [
     "FORMAT",
     "find_shipped",
+    "find_time",
     "list_shipped",
     "list_steps",
     "open_shipped",
@@ -55,6 +56,15 @@ def read_header(path: Path) -> dict[str, Any]:
 def list_steps(path: Path) -> tuple[int, ...]:
     """Return the sampler steps that a file offers; step 0 is the prior, which is not stored."""
     return 0, *(stop for stop in read_header(path)["stops"] if isinstance(stop, int))
+
+
+def find_time(path: Path, variance: float, step: int) -> float:
+    """Return the sampler time τ at a step, averaged over the networks of a file."""
+    header = read_header(path)
+    names = [f"{number}/time" for number in range(header["networks"])]
+    _, times = read_tensors(path, names=names, kinds=KINDS)
+    at = header["prior_variances"].index(variance), header["stops"].index(step)
+    return float(np.mean([times[name][at] for name in names]))
 
 
 def open_shipped(path: Path) -> list[Listener]:

@@ -1,4 +1,4 @@
-"""Which network answers, with which settings, and where its files are cached.
+"""Which networks answer, with which settings, and where their files are cached.
 
     CACHE/WORLD-KEY/run/                          the default networks of a world, as `train` saves
     CACHE/WORLD-KEY/converged_1_0.safetensors     ensembles by prior variance and network, computed
@@ -9,14 +9,16 @@ files depend on: the version of the package, the world, the settings and, for a 
 own, its weights and its training. So a changed number makes new files beside the old ones.
 """
 
+from collections import defaultdict
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
-from equivocal.errors import UserError
+from equivocal.errors import UserError, join_names
 from equivocal.machine import find_cache_folder
 from equivocal.store import read_toml
 from equivocal.store.files import compute_checksum
-from equivocal.store.folders import check_run, locate_network
+from equivocal.store.folders import check_run, find_runs, locate_network
 from equivocal.store.store import hash_content
 from equivocal.world import World
 
@@ -65,7 +67,7 @@ DEFAULT = AskSettings()
 
 @dataclass(frozen=True)
 class Source:
-    """One network of a run, or the default networks of a world."""
+    """One network of a run, several of a folder together, or the default networks of a world."""
 
     world: World = field(compare=False)
     spellings: str = field(repr=False)  # the world's text: it changes parsing, though not the files
@@ -73,6 +75,7 @@ class Source:
     network: int
     settings: AskSettings = field(compare=False)
     folder: Path  # in the cache; its name holds a hash of the settings
+    together: "tuple[Source, ...]" = ()  # the networks of a folder, where all of them are asked
 
     @classmethod
     def choose(
@@ -80,19 +83,20 @@ class Source:
         *,
         world: World | str | Path | None = None,
         run: str | Path | None = None,
-        network: int = 0,
+        network: int | None = None,
         settings: AskSettings = DEFAULT,
     ) -> "Source":
-        """Choose a network of a run, or else the default networks of a world.
+        """Choose the networks in a folder, or else the default networks of a world.
 
         Parameters
         ----------
         world : World, str or Path, optional
-            A world, its name or its file; `slips` unless given.
+            A world, its name or its file; `slips` unless given. With a run, the name of a world
+            where the folder has networks of several.
         run : str or Path, optional
-            The folder of a trained run, which brings its own world.
-        network : int
-            Which network of the run.
+            A folder that a command has written; it brings its own world.
+        network : int, optional
+            One network of the folder, counted from 0; all of them unless given.
         settings : AskSettings
             How ensembles are sampled, and how default networks are trained.
 
@@ -106,24 +110,16 @@ class Source:
         UserError
             Where the choice contradicts itself, or the run is missing or damaged.
         """
-        if run is None:
-            if network != 0:
-                raise UserError(
-                    f"network {network!r} is one of a run: add --run FOLDER, or run= in Python."
-                )
-            if not isinstance(world, World):
-                world = World.load(DEFAULT_WORLD if world is None else world)
-            return cls(world, world.text, None, 0, settings, _choose_folder(world, settings))
-        if world is not None:
-            raise UserError(f"the run {run} brings its own world; give a run or a world, not both.")
-        run = Path(run)
-        weights = locate_network(run, network)
-        if (run / "networks").is_dir() and not weights.is_file():
-            raise UserError(f"{run} has no network {network!r}; they are counted from 0.")
-        check_run(run, run / "run.toml", run / "world.toml", weights)
-        world, training = World.load(run / "world.toml"), read_toml(run / "run.toml")["training"]
-        folder = _choose_folder(world, settings, compute_checksum(weights), training)
-        return cls(world, world.text, run, network, settings, folder)
+        if run is not None:
+            name = world.name if isinstance(world, World) else world
+            return _choose_run(Path(run), None if name is None else str(name), network, settings)
+        if network is not None:
+            raise UserError(
+                f"network {network!r} is one of a run: add --run FOLDER, or run= in Python."
+            )
+        if not isinstance(world, World):
+            world = World.load(DEFAULT_WORLD if world is None else world)
+        return cls(world, world.text, None, 0, settings, _choose_folder(world, settings))
 
     @property
     def run_folder(self) -> Path:
@@ -134,7 +130,7 @@ class Source:
     def members(self) -> tuple["Source", ...]:
         """Each network that is asked, as a source of its own."""
         if self.run is not None:
-            return (self,)
+            return self.together or (self,)
         number = self.settings.training.get("networks", TRAINING["networks"])
         return tuple(replace(self, network=network) for network in range(number))
 
@@ -166,7 +162,65 @@ class Source:
             return f"the networks of world {self.world.name} that come with the package"
         if self.run is None:
             return f"the default networks of world {self.world.name}"
+        if self.together:
+            return f"the {len(self.together)} networks in {self.run}"
         return f"network {self.network} of {self.run}"
+
+    @property
+    def member_names(self) -> tuple[str, ...]:
+        """Each network in words, among the others; those of several runs by their folder."""
+        runs = {member.run for member in self.members}
+        return tuple(
+            f"network {member.network}" + (f" of {member.run}" if len(runs) > 1 else "")
+            for member in self.members
+        )
+
+
+def _choose_run(
+    directory: Path, name: str | None, network: int | None, settings: AskSettings
+) -> Source:
+    """Choose one or all of the networks in a folder that are of one world and size."""
+    runs = find_runs(directory)
+    if not runs:
+        check_run(directory)
+    kinds = defaultdict[tuple[object, ...], list[tuple[Path, World, dict[str, Any]]]](list)
+    for run in runs:
+        check_run(run, run / "run.toml", run / "world.toml")
+        world, training = World.load(run / "world.toml"), read_toml(run / "run.toml")["training"]
+        if name in (None, world.name):
+            kind = world.fingerprint, training["hidden"], training["gestalt"]
+            kinds[kind].append((run, world, training))
+    if len(kinds) != 1:
+        known = sorted({World.load(run / "world.toml").name for run in runs})
+        what = "differ in their world or their sizes" if kinds else f"are not of world {name!r}"
+        raise UserError(
+            f"the networks in {directory} {what}; choose one of the worlds {join_names(known)} "
+            f"with --world, or one of the folders {join_names(map(str, runs))}."
+        )
+    (chosen,) = kinds.values()
+    each = [(*run, index) for run in chosen for index in range(run[2]["networks"])]
+    if network is not None:
+        if not 0 <= network < len(each):
+            raise UserError(
+                f"{directory} has no network {network!r}; it has {len(each)}, counted from 0."
+            )
+        each = each[network : network + 1]
+    for run in dict.fromkeys(run for run, *_ in each):
+        check_run(run, *(locate_network(run, index) for place, *_, index in each if place == run))
+    found = tuple(_open_network(*one, settings) for one in each)
+    if len(found) == 1:
+        return found[0]
+    folder = _choose_folder(found[0].world, settings, *(one.folder.name for one in found))
+    return replace(found[0], run=directory, folder=folder, together=found)
+
+
+def _open_network(
+    run: Path, world: World, training: dict[str, Any], index: int, settings: AskSettings
+) -> Source:
+    """Return the source of one network of a run."""
+    weights = compute_checksum(locate_network(run, index))
+    folder = _choose_folder(world, settings, weights, training)
+    return Source(world, world.text, run, index, settings, folder)
 
 
 def _choose_folder(world: World, settings: AskSettings, *run: object) -> Path:

@@ -1,62 +1,81 @@
-"""The outcome of an answer in two short lines; every wording is here.
+"""The outcome of an answer in short lines; every wording is here.
 
 First the reading: the action and the participants that are believed most together, different ones
-for different roles. A reading is believed no more than its least believed part, so that part's
-belief is its own. Early in a sentence only what is believed with some strength is part of it, and
-where no word could be part of it yet, it is an expectation. Then its rival: the reading that syntax
-indicates, if that differs, or else the strongest other filler; where that is another participant,
-the two exchange their roles. Then what is undecided: of the roles that are open, to the networks or
-in truth, the one whose beliefs are furthest from the truth or, where that is unknown, the most
-uncertain. Shorter wordings replace those that would not fit into a line of a terminal.
+for different roles, with the belief in each part. Networks are asked one question for each role, so
+that they give a reading as a whole no probability; the world does, exactly. Early in a sentence only
+what is believed with some strength is part of a reading, and where no word could be part of it yet,
+it is an expectation. Then its rival: the reading that syntax indicates, if that differs, or else the
+strongest other filler; where that is another participant, the two exchange their roles. Then what
+is undecided: of the roles that are open, to the networks or in truth, the one whose beliefs are
+furthest from the truth or, where that is unknown, the most uncertain.
 
 Change the wording in `web/static/summary.js` too; that file is given the bounds below.
 """
 
-import re
 from itertools import product
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from equivocal.asking.answer import Answer, Belief
 
-__all__ = ["describe_doubt", "format_percent", "summarise"]
+__all__ = [
+    "Reading",
+    "describe_doubt",
+    "describe_step",
+    "find_readings",
+    "format_percent",
+    "summarise",
+]
 
 RIVAL = 0.05  # a filler whose belief and exact probability are both smaller is no rival
 EARLY = 0.2  # a filler that is believed less is no part of a reading yet
 SETTLED = 0.8  # a role whose best filler reaches this is decided
 TRIED = 6  # fillers of each participant among which a reading is sought
-WIDTH = 80  # characters of a line
+ORDER = ("agent", "action", "patient")  # roles whose fillers make a sentence
 
-Reading = dict[str, "Belief"]
+Parts = dict[str, "Belief"]
+
+
+class Reading(NamedTuple):
+    """Who does what to whom, by role."""
+
+    kind: str  # "reading", or its rival: "syntax" or "rival"
+    parts: "dict[str, Belief]"
+    truth: float | None  # exact probability of all parts together; None where it is unknown
 
 
 def summarise(answer: "Answer", position: int) -> str:
-    """Return the reading after a word, its rival and what is undecided."""
-    whole = _find_reading(answer, position)
-    reading = {role: belief for role, belief in whole.items() if belief.bayes >= EARLY}
-    if reading:
-        rivals = _describe_rival(answer, position, reading)
-        begin = "Reads" if len(reading) == len(whole) else "Reads so far"
-        said = answer.said[position]
-        if not any(answer.considers(role, word) for role in whole for word in said):
-            begin = "Expects"
-        believed = _format_belief(reading, exact=not rivals)
-        first = _fit_line(f"{begin}: {_phrase_reading(answer, reading)} ({believed}).", rivals)
-    else:
-        first = "Too early to say who does what."
-    second = _fit_line("", _describe_undecided(answer, position))
+    """Return the reading after a word, its rival and what is undecided, a line each."""
+    readings = find_readings(answer, position)
+    lines = [_describe_reading(answer, position, *readings[:1])]
+    if len(readings) > 1:
+        lines.append(_describe_rival(answer, *readings))
+    exact = [format_percent(one.truth, 1) for one in readings if one.truth is not None]
     if answer.is_possible(position) is False:
-        second = _fit_line(second, [f" Impossible in the world {answer.world}.", " Impossible."])
-    return f"{first}\n{second}"
+        lines.append(f"Impossible in the world {answer.world}.")
+    elif exact:
+        of_rival = f", of the rival {exact[1]}" if exact[1:] else ""
+        lines.append(f"Exact probability of the reading {exact[0]}{of_rival}.")
+    return "\n".join([*lines, _describe_undecided(answer, position)])
 
 
-def _fit_line(begin: str, wordings: list[str]) -> str:
-    """Return the beginning of a line with the first wording that fits, or else with the last."""
-    lines = [begin + wording for wording in wordings] or [begin]
-    return next((line for line in lines if len(line) <= WIDTH), lines[-1])
+def find_readings(answer: "Answer", position: int) -> list[Reading]:
+    """Find the reading after a word, and its rival if it has one."""
+    found = {
+        role: belief
+        for role, belief in _find_whole(answer, position).items()
+        if belief.bayes >= EARLY
+    }
+    kinds = {"reading": found, **_find_rival(answer, position, found)} if found else {}
+    return [
+        Reading(
+            kind, parts, answer.find_joint(position, {r: b.filler for r, b in parts.items()})
+        )
+        for kind, parts in kinds.items()
+    ]
 
 
-def _find_reading(answer: "Answer", position: int) -> Reading:
+def _find_whole(answer: "Answer", position: int) -> Parts:
     """Find the fillers of the participants and the action that are believed most together."""
     number = len(answer.participants)
     listed = [answer.beliefs(position, role, TRIED) for role in answer.participants]
@@ -77,11 +96,8 @@ def _find_reading(answer: "Answer", position: int) -> Reading:
     return reading
 
 
-def _describe_rival(answer: "Answer", position: int, reading: Reading) -> list[str]:
-    """Name the reading that syntax indicates, if it differs, or the best other filler.
-
-    Shorter wordings follow longer ones; there are none where there is no rival.
-    """
+def _find_rival(answer: "Answer", position: int, reading: Parts) -> dict[str, Parts]:
+    """Find the reading that syntax indicates, if it differs, or one with the best other filler."""
     heard = {part.word for part in answer.heard.constituents[: position + 1]}
     indicated = {
         role: answer.belief(position, role, word)
@@ -89,19 +105,7 @@ def _describe_rival(answer: "Answer", position: int, reading: Reading) -> list[s
         if role in answer.participants and word in heard and answer.considers(role, word)
     }
     if any(b.filler != reading[role].filler for role, b in indicated.items() if role in reading):
-        action = {role: b for role, b in reading.items() if role == "action"}
-        said = _phrase_reading(answer, action | indicated)
-        bare = re.sub(r"\bthe ", "", said)
-        believed = _format_belief(indicated, exact=False)
-        swapped = {b.filler for b in indicated.values()} == {
-            reading[role].filler for role in indicated if role in reading
-        }
-        return [
-            f" Syntax: {said} ({_format_belief(indicated, exact=True)}).",
-            f" Syntax: {bare} ({believed}).",
-            *([f" Syntax: the reverse ({believed})."] if swapped else []),
-            f" Syntax differs ({believed}).",
-        ]
+        return {"syntax": {r: b for r, b in reading.items() if r == "action"} | indicated}
     others = [
         (max(belief.bayes, belief.truth or 0), role, belief)
         for role, read in reading.items()
@@ -110,36 +114,64 @@ def _describe_rival(answer: "Answer", position: int, reading: Reading) -> list[s
     ]
     strength, role, belief = max(others, key=lambda other: other[0])
     if strength < RIVAL:
-        return []
-    rival, name, brief = (
-        {role: belief},
-        f" {role}: {_phrase_filler(answer, role, belief)}",
-        belief.filler,
-    )
+        return {}
+    rival = reading | {role: belief}
     for other, read in reading.items():
         if read.filler == belief.filler and {role, other} <= set(answer.participants):
             rival[other] = answer.belief(position, other, reading[role].filler)
-            name, brief = f": {_phrase_reading(answer, reading | rival)}", "the reverse"
-    believed = _format_belief(rival, exact=False)
-    return [
-        f" Rival{name} ({_format_belief(rival, exact=True)}).",
-        f" Rival{name} ({believed}).",
-        f" Rival: {brief} ({believed}).",
+    return {"rival": rival}
+
+
+def _describe_reading(answer: "Answer", position: int, found: Reading | None = None) -> str:
+    """Say what is read, or expected where no word was heard that could be part of it."""
+    if found is None:
+        return "Too early to say who does what."
+    roles = [*answer.participants, *(role for role in ("action",) if role in answer.roles)]
+    whole = len(found.parts) == len(roles)
+    heard = any(answer.considers(role, word) for role in roles for word in answer.said[position])
+    begin = "Expects" if not heard else "Reads" if whole else "Reads so far"
+    named = [r for r, b in found.parts.items() if r != "action" or b.bayes < SETTLED]
+    return f"{begin}: {_phrase(answer, found.parts, named or list(found.parts))}."
+
+
+def _describe_rival(answer: "Answer", reading: Reading, rival: Reading) -> str:
+    """Say what the rival is; beliefs are given for the parts in which it differs."""
+    begin = "Rival by syntax" if rival.kind == "syntax" else "Rival"
+    named = [
+        role
+        for role, belief in rival.parts.items()
+        if role not in reading.parts or reading.parts[role].filler != belief.filler
     ]
+    return f"{begin}: {_phrase(answer, rival.parts, named)}."
 
 
-def _describe_undecided(answer: "Answer", position: int) -> list[str]:
-    """Name the open role that is furthest from the truth, with its two fillers that matter.
+def _phrase(answer: "Answer", parts: Parts, named: list[str]) -> str:
+    """Say who does what to whom, with the beliefs in the named parts; all, where others take part.
 
-    Shorter wordings give exact probabilities with fewer digits; the shortest names one filler.
+    A verb is inflected, and a noun has its article.
     """
+    shares = {r: f"{r} {b.filler} {format_percent(b.bayes)}" for r, b in parts.items()}
+    if not set(parts) <= set(ORDER):
+        return ", ".join(shares.values())
+    words = {
+        role: answer.verbs.get(belief.filler, belief.filler)
+        if role == "action"
+        else f"the {belief.filler}"
+        for role, belief in parts.items()
+    }
+    said = " ".join(words[role] for role in ORDER if role in words)
+    return f"{said} ({', '.join(shares[role] for role in named)})"
+
+
+def _describe_undecided(answer: "Answer", position: int) -> str:
+    """Name the open role that is furthest from the truth, with its two fillers that matter."""
     open_roles = {
         role: two
         for role in answer.roles
         if _is_open(two := _choose_two(answer.beliefs(position, role)))
     }
     if not open_roles:
-        return ["Nothing is undecided."]
+        return "Nothing is undecided."
 
     def rank(role: str) -> tuple[float, float]:
         r = answer.roles.index(role)
@@ -149,14 +181,10 @@ def _describe_undecided(answer: "Answer", position: int) -> list[str]:
     role = max(open_roles, key=rank)
     two = open_roles[role]
     begin = "Undecided" if two[0].bayes < SETTLED else "Too sure of the"
-
-    def word(digits: int, named: list["Belief"]) -> str:
-        said = " or ".join(f"{b.filler} {format_percent(b.bayes)}" for b in named)
-        exact = [format_percent(b.truth, digits) for b in named if b.truth is not None]
-        known = f" (exact: {' or '.join(exact)})" if exact else ""
-        return f"{begin} {role}: {said}{known}."
-
-    return [word(1, two), word(0, two), word(0, two[:1])]
+    said = " or ".join(f"{b.filler} {format_percent(b.bayes)}" for b in two)
+    exact = [format_percent(b.truth, 1) for b in two if b.truth is not None]
+    known = f" (exact: {' or '.join(exact)})" if exact else ""
+    return f"{begin} {role}: {said}{known}."
 
 
 def _choose_two(beliefs: list["Belief"]) -> list["Belief"]:
@@ -177,6 +205,7 @@ def _is_open(two: list["Belief"]) -> bool:
 def describe_doubt(answer: "Answer", position: int = -1) -> str:
     """Say how much of the doubt after a word lies in the words, between networks and within each.
 
+    A second line has the range of what the networks believe alone about the parts of the reading.
     One network's last layers say nothing about other networks.
 
     Parameters
@@ -193,33 +222,32 @@ def describe_doubt(answer: "Answer", position: int = -1) -> str:
     words, within = format_percent(1 - epistemic), format_percent(epistemic - between)
     if number > 1:
         apart = f"{format_percent(between)} between the {number} networks"
-        return f"Doubt: {words} in the words, {apart}, {within} within each."
+        doubt = f"Doubt: {words} in the words, {apart}, {within} within each."
+        return "\n".join([doubt, *_describe_ranges(answer, position)])
     return f"Doubt: {words} in the words, {within} within the network; only one was asked."
 
 
-def _phrase_reading(answer: "Answer", reading: Reading) -> str:
-    """Say who does what to whom; where other roles take part, all roles are named."""
-    named = {role: _phrase_filler(answer, role, belief) for role, belief in reading.items()}
-    order = ("agent", "action", "patient")
-    if set(named) <= set(order):
-        return " ".join(named[role] for role in order if role in named)
-    return ", ".join(f"{role} {filler}" for role, filler in named.items())
+def _describe_ranges(answer: "Answer", position: int) -> list[str]:
+    """Say between which beliefs single networks lie, for each participant of the reading."""
+    ranges = []
+    for reading in answer.readings(position)[:1]:
+        for role, belief in reading.parts.items():
+            alone = [one.belief(position, role, belief.filler).bayes for one in answer.networks]
+            ends = f"{format_percent(min(alone))} to {format_percent(max(alone))}"
+            if role != "action":
+                ranges.append(f"{role} {belief.filler} {ends}")
+    return [f"Networks alone: {', '.join(ranges)}."] if ranges else []
 
 
-def _phrase_filler(answer: "Answer", role: str, belief: "Belief") -> str:
-    """Return a filler as part of a sentence: a verb inflected, a noun with its article."""
-    if role == "action":
-        return answer.verbs.get(belief.filler, belief.filler)
-    return f"the {belief.filler}"
+def describe_step(step: int | str, time: float | None) -> str:
+    """Name a step of the sampler with its time τ, if that is known.
 
-
-def _format_belief(reading: Reading, *, exact: bool) -> str:
-    """Format the belief in a reading, with its exact probability where that is known and wanted."""
-    believed = format_percent(min(belief.bayes for belief in reading.values()))
-    truths = [belief.truth for belief in reading.values() if belief.truth is not None]
-    if not exact or len(truths) < len(reading):
-        return believed
-    return f"{believed}; exact: {format_percent(min(truths), digits=1)}"
+    >>> describe_step(17, 0.0011067), describe_step("converged", None)
+    ('step 17 (τ = 0.0011)', 'converged')
+    """
+    if time is None:
+        return str(step) if isinstance(step, str) else f"step {step}"
+    return f"step {step} (τ = {time:.2g})"
 
 
 def format_percent(value: float, digits: int = 0) -> str:

@@ -34,9 +34,11 @@ WorldName = Annotated[
 ]
 RunFolder = Annotated[
     Path | None,
-    typer.Option("--run", help="A trained run to query instead of the shipped networks."),
+    typer.Option("--run", help="A folder of results; the networks in it are asked instead."),
 ]
-NetworkNumber = Annotated[int, typer.Option("--network", min=0, help="Which network of the run.")]
+NetworkNumber = Annotated[
+    int | None, typer.Option("--network", min=0, help="One network of the run, from 0 [all].")
+]
 
 
 def ask(
@@ -49,14 +51,14 @@ def ask(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead.")] = False,
     world: WorldName = None,
     run: RunFolder = None,
-    network: NetworkNumber = 0,
+    network: NetworkNumber = None,
     prior_variance: Annotated[
         float | None,
         typer.Option(help="Prior variance around the trained weights: 0.01, 1 or 5 [1]."),
     ] = None,
     step: Annotated[
-        str, typer.Option(help="Step of the paper's sampler (it stops at 17), or `converged`.")
-    ] = "17",
+        str, typer.Option(help="`converged`, or a step of the paper's sampler, which stops at 17.")
+    ] = "converged",
     top: Annotated[
         int,
         typer.Option(min=1, max=100, help="How many fillers above 1 % are listed for each role."),
@@ -99,11 +101,11 @@ def ask(
         out.print(Group(*shown))
     if out.width < NARROWEST:
         err.print(f"the tables need {NARROWEST} columns; widen the window, or use --json")
-    show_note("ask", step=_describe_step(answers[0].step))
+    show_note("ask", step=_explain_step(comprehender, answers[0]))
 
 
 def open_comprehender(
-    world: str | None, run: Path | None, network: int, texts: Sequence[str] = ()
+    world: str | None, run: Path | None, network: int | None, texts: Sequence[str] = ()
 ) -> "Comprehender":
     """Open the comprehender that the options name, once all texts have been parsed."""
     from equivocal.asking import Comprehender, Source
@@ -125,14 +127,22 @@ def _render_answer(answer: "Answer", top: int) -> RenderableType:
     return Group(heading, Text(answer.summary), doubt, *tables, Text())
 
 
-def _describe_step(step: int | str) -> str:
-    """Say which sampler step the answer is from, and how to get another."""
+def _explain_step(comprehender: "Comprehender", answer: "Answer") -> str:
+    """Say where the sampler of an answer stood, and how to get another answer."""
     from equivocal.asking import CONVERGED, PAPER_STEP
+    from equivocal.asking.shipped import find_time
+    from equivocal.asking.summary import describe_step
 
-    if step == CONVERGED:
-        return f"The posterior has converged; the paper stops before, at --step {PAPER_STEP}."
-    stops = ", where the paper stops and the page opens" if step == PAPER_STEP else ""
-    return f"Step {step} of the sampler{stops}; --step {CONVERGED} may answer otherwise."
+    if answer.step != CONVERGED:
+        stops = ", where the paper stops" if answer.step == PAPER_STEP else ""
+        return (
+            f"This is {describe_step(answer.step, answer.time)} of the paper's sampler{stops}; the "
+            f"posterior itself, --step {CONVERGED}, may answer otherwise."
+        )
+    shipped = comprehender.source.shipped
+    known = shipped and find_time(shipped, answer.prior_variance, PAPER_STEP)
+    time = f", at τ = {known:.2g}" if known else ""
+    return f"This is the converged posterior; the paper stops before{time}: --step {PAPER_STEP}."
 
 
 def _render_word(answer: "Answer", position: int, top: int) -> Table:
@@ -200,7 +210,7 @@ def serve(
     host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
     world: WorldName = None,
     run: RunFolder = None,
-    network: NetworkNumber = 0,
+    network: NetworkNumber = None,
     workers: Annotated[
         int | None,
         typer.Option(min=1, max=64, help="Processes that answer [2, where there are two cores]."),
@@ -231,7 +241,7 @@ def serve(
     comprehenders = [open_comprehender(world, run, network)]
     if world is None and run is None:
         others = [name for name in list_shipped() if name != comprehenders[0].world.name]
-        comprehenders += [open_comprehender(name, None, 0) for name in others]
+        comprehenders += [open_comprehender(name, None, None) for name in others]
     for comprehender in comprehenders:
         comprehender.prepare()
     answering = serving.choose_workers(workers)

@@ -32,6 +32,7 @@ __all__ = [
     "TRAIN_AGAIN",
     "announce_overwrite",
     "check_run",
+    "find_runs",
     "has_run",
     "locate_network",
     "open_run",
@@ -57,6 +58,30 @@ def open_run(directory: Path) -> Store:
 def has_run(directory: Path) -> bool:
     """Return whether a folder holds a complete run of networks, even if a file is damaged."""
     return open_run(directory).find_key(NETWORKS) is not None
+
+
+def find_runs(directory: Path) -> list[Path]:
+    """Find the complete runs of networks in a folder that a command has written.
+
+    Parameters
+    ----------
+    directory : Path
+        The folder.
+
+    Returns
+    -------
+    list of Path
+        The folder itself where it is a run; else those in its folder `networks`, where commands
+        keep the networks that they work with; else any below it, in order of their paths.
+    """
+    if has_run(directory):
+        return [directory]
+    for pattern in ("networks/**/run.toml", "**/run.toml"):
+        places = [path.parent for path in sorted(directory.glob(pattern))]
+        visible = [p for p in places if not any(part[0] == "." for part in p.parts if part != "..")]
+        if found := [place for place in visible if has_run(place)]:
+            return found
+    return []
 
 
 def check_run(directory: Path, *needed: Path) -> None:

@@ -54,7 +54,7 @@ class Question(Message):
     sentence: Annotated[str, Field(min_length=1, max_length=MOST_CHARACTERS)]
     world: Annotated[str, Field(max_length=MOST_CHARACTERS)] | None = None
     prior_variance: float | None = None
-    step: Annotated[int, Field(ge=0, le=MOST_STEPS)] | Literal["converged"] = PAPER_STEP
+    step: Annotated[int, Field(ge=0, le=MOST_STEPS)] | Literal["converged"] = CONVERGED
 
 
 class ListQuestion(Question):
@@ -85,10 +85,27 @@ class NetworkWord(Message):
     epistemic: NonNegativeFloat
 
 
+class Part(Message):
+    """A part of a reading, and the belief in it, of all networks together and of each alone."""
+
+    filler: str
+    bayes: Probability
+    networks: list[Probability]
+
+
+class Reading(Message):
+    """Who does what to whom, by role; `truth` is the exact probability of all parts together."""
+
+    kind: Literal["reading", "syntax", "rival"]
+    parts: dict[str, Part]
+    truth: Probability | None
+
+
 class Word(NetworkWord):
     """The beliefs of all networks after one word."""
 
     possible: bool | None
+    readings: list[Reading]
     summary: str
 
 
@@ -223,7 +240,7 @@ def _describe_query(
             "enum": list(settings.prior_variances),
             "default": settings.prior_variance,
         },
-        "step": {"enum": [*comprehenders[0].steps, CONVERGED], "default": PAPER_STEP},
+        "step": {"enum": [*comprehenders[0].steps, CONVERGED], "default": CONVERGED},
     }
     schemas = kind.model_json_schema()["properties"] | choices
     return [

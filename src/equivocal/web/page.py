@@ -55,7 +55,6 @@ RULES = {
     "early": summary.EARLY,
     "settled": summary.SETTLED,
     "tried": summary.TRIED,
-    "width": summary.WIDTH,
 }
 
 
@@ -179,6 +178,8 @@ def describe_truth(world: World) -> dict[str, Any] | None:
     dict or None
         `next` maps "node word marker" to the node after that constituent, from node -1; `beliefs`
         has for each node, by role, a flat list of filler, probability, filler, probability, ….
+        `parents` has the node before each; `events`, for what may be meant by whole sentences, the
+        node of the end, a filler for each role of the world (-1: none) and the probability.
     """
     if not world.is_exact:
         return None
@@ -198,6 +199,16 @@ def describe_truth(world: World) -> dict[str, Any] | None:
             f"{parent} {word} {marker}": node for node, (parent, (word, marker)) in enumerate(heard)
         },
         "beliefs": beliefs,
+        "parents": tree.parent.tolist(),
+        "events": [
+            [end, *fillers, weight]
+            for end, fillers, weight in zip(
+                tree.ends.tolist(),
+                everything.derivations.fillers.tolist(),
+                everything.weight.tolist(),
+                strict=True,
+            )
+        ],
     }
 
 

@@ -5,6 +5,7 @@ probe, or about whole events. `World.true_beliefs` and `World.literal_beliefs` a
 units, of a listener who expects noise and of one who does not.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -180,11 +181,7 @@ def compute_beliefs(
     import pandas as pd
 
     world = everything.world
-    utterance = world.parse(text)
-    node = everything.tree.find(world.encode(utterance))
-    if node == NO_NODE:
-        literal = everything is not world.all_derivations
-        raise ImpossibleSentenceError(_explain_unheard(world.name, utterance, exact, literal))
+    utterance, node = _find_node(everything, text, exact=exact)
     pair = everything.queries.find(node, _find_probe(world, everything.queries, role, filler))
     if pair is None:
         asked = everything.queries.list_probes(node)
@@ -194,6 +191,35 @@ def compute_beliefs(
         )
     (beliefs,) = everything.queries.targets(slice(pair, pair + 1))
     return pd.Series(beliefs, index=pd.Index(world.units, name="unit"), name=role or filler)
+
+
+def compute_joint_belief(
+    everything: Corpus, text: str | Utterance, fillers: Mapping[str, str], *, exact: bool
+) -> float:
+    """Compute the probability that all these `fillers` have their roles, given the words so far."""
+    world, found = everything.world, everything.derivations
+    node = _find_node(everything, text, exact=exact)[1]
+    fits = everything.tree.node_of[:, everything.tree.depth[node] - 1] == node
+    heard = found.weight[fits].sum()
+    for role, filler in fillers.items():
+        check_known(role, world.roles, "role", f"world {world.name!r}: ")
+        check_known(filler, world.lexicon.words, "word", f"world {world.name!r}: ")
+        number = world.lexicon.words.index(filler)
+        fits &= found.fillers[:, world.roles.index(role)] == number
+    return float(found.weight[fits].sum() / heard)
+
+
+def _find_node(
+    everything: Corpus, text: str | Utterance, *, exact: bool
+) -> tuple[Utterance, int]:
+    """Parse a sentence prefix and find its node, or explain why there is none."""
+    world = everything.world
+    utterance = world.parse(text)
+    node = everything.tree.find(world.encode(utterance))
+    if node == NO_NODE:
+        literal = everything is not world.all_derivations
+        raise ImpossibleSentenceError(_explain_unheard(world.name, utterance, exact, literal))
+    return utterance, node
 
 
 def _explain_unheard(name: str, utterance: Utterance, exact: bool, literal: bool) -> str:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from equivocal.errors import UserError, check_known, did_you_mean, join_names
 from equivocal.world.checks import find_unused_parts
-from equivocal.world.corpus import Corpus, compute_beliefs
+from equivocal.world.corpus import Corpus, compute_beliefs, compute_joint_belief
 from equivocal.world.derivations import (
     Derivations,
     bound_derivations,
@@ -466,6 +466,28 @@ class World:
             there is no true belief.
         """
         return compute_beliefs(self.all_derivations, text, role, filler, exact=self.is_exact)
+
+    def true_joint_belief(self, text: str | Utterance, fillers: Mapping[str, str]) -> float:
+        """Compute the exact probability that all these fillers have their roles, given the words.
+
+        Parameters
+        ----------
+        text : str or Utterance
+            The words so far.
+        fillers : mapping of str to str
+            A filler by role; any roles may be left out.
+
+        Returns
+        -------
+        float
+            The probability of the events with these fillers, and perhaps others beside them.
+
+        Raises
+        ------
+        ImpossibleSentenceError
+            If no event matches these words.
+        """
+        return compute_joint_belief(self.all_derivations, text, fillers, exact=self.is_exact)
 
     def literal_beliefs(
         self, text: str | Utterance, role: str | None = None, *, filler: str | None = None

@@ -130,10 +130,8 @@ function reveal(frame, item) {
   else if (right > frame.scrollLeft + frame.clientWidth) frame.scrollLeft = right - frame.clientWidth;
 }
 
-// The sentences that sum up the beliefs after a word, the reading first.
-function summaryOf(answer, position) {
-  return unbroken(answer.words[position].summary).split(/(?<=[.!?])\s(?=[A-Z“])/);
-}
+// The lines that sum up the beliefs after a word, the reading first.
+const summaryOf = (answer, position) => unbroken(answer.words[position].summary).split("\n");
 
 const widestPart = (words) => Math.max(...words.flatMap((entry) =>
   entry.word.split(" ").map((part) => measure(part, 16, 700))));

@@ -1,6 +1,7 @@
 // controls.js: sampler time, prior variance, and stepping through the words.
 
 import { byId, html } from "./dom.js";
+import { tauOf } from "./look.js";
 
 const PAUSE = 60; // ms; the slider asks once it rests this long
 const BEAT = 1500; // ms per word while playing
@@ -25,8 +26,8 @@ export function fitSampler(world) {
   byId("slider").max = world.steps.length;
   markPaper(world);
   byId("slider-hint").textContent = "Comprehenders start at the prior, centred on the trained last "
-    + `layer, and the data move them. The paper stops at step ${world.paper_step}; “converged” is `
-    + "the posterior itself.";
+    + `layer, and the data move them. “Converged” is the posterior itself; the paper stops before, at ${
+      stepName(world, world.paper_step, world.prior_variance)}.`;
   for (const label of byId("priors").querySelectorAll("label")) label.remove();
   byId("priors").append(...world.prior_variances.map((value) =>
     html("label", {}, html("input", { type: "radio", name: "prior", value }), ` ${value}`)));
@@ -50,19 +51,19 @@ export function showSampler(world, state) {
     radio.checked = Number(radio.value) === state.prior;
   }
   nameStep(world, state.step, state.prior);
-  byId("at").textContent = explainStep(world, state.step);
+  byId("at").textContent = explainStep(world, state);
 }
 
 // Names the sampler step of the answers on the page.
-function explainStep(world, step) {
-  if (step === "converged") return "Converged.";
-  return step === 0 ? "Before any data: the prior." : `At step ${step}${
+function explainStep(world, { step, prior }) {
+  if (step === "converged") return "The converged posterior.";
+  return step === 0 ? "Before any data: the prior." : `At ${stepName(world, step, prior)}${
     step === world.paper_step ? ", where the paper stops" : ""}.`;
 }
 
 function nameStep(world, step, prior) {
   const name = stepName(world, step, prior);
-  byId("slider-label").textContent = name;
+  byId("slider-label").textContent = step === world.paper_step ? `${name} (the paper’s)` : name;
   byId("slider").setAttribute("aria-valuetext", name);
 }
 
@@ -71,8 +72,7 @@ function stepName(world, step, prior) {
   if (step === 0) return "prior";
   const { times } = world.steps.find((entry) => entry.step === step);
   const [, time] = Object.entries(times).find(([value]) => Number(value) === prior) ?? [];
-  const name = time === undefined ? `step ${step}` : `step ${step}, τ = ${Number(time.toPrecision(2))}`;
-  return step === world.paper_step ? `${name} (the paper’s)` : name;
+  return time === undefined ? `step ${step}` : `step ${step}, ${tauOf(time)}`;
 }
 
 // `player` knows { position, count }; `go` shows a position.

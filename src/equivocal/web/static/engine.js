@@ -5,7 +5,7 @@
 import { believe, meanOf, show } from "./beliefs.js";
 import { timeAt } from "./network.js";
 import { findIndicated, findTruths, parse } from "./parsing.js";
-import { summarise } from "./summary.js";
+import { findReadings, summarise } from "./summary.js";
 import { readTensors, unpack } from "./tensors.js";
 
 const DATA = "equivocal-data"; // id of the element that holds them; equivocal/web/page.py writes it
@@ -54,7 +54,7 @@ const cell = (value) => (/[",\n]/.test(value) ? `"${String(value).replaceAll('"'
 
 // Everything about a sentence. `words` has, for each word, the beliefs of all networks together by the
 // name of their role, and those of each network `alone`, in the same order.
-function comprehend(text, world, step = world.description.paper_step,
+function comprehend(text, world, step = "converged",
   prior = world.description.prior_variance) {
   const { description, grammar, vocabulary } = world;
   check("prior variance", prior, description.prior_variances);
@@ -69,13 +69,13 @@ function comprehend(text, world, step = world.description.paper_step,
       [role, one.roles[r].map((belief, c) => {
         const number = vocabulary.candidates[r][c];
         const filler = vocabulary.fillers[number];
-        const truth = truths?.[t]?.[r] ? truths[t][r].get(number) ?? 0 : null;
+        const truth = truths?.[t]?.roles[r] ? truths[t].roles[r].get(number) ?? 0 : null;
         return { ...belief, filler, truth, said: said.has(filler) };
       })])) });
     return { ...label(all), alone: alone.map(label), possible: truths ? truths[t] !== null : null };
   });
   const indicated = findIndicated(heard, pairs, { roles: description.roles, grammar });
-  return { sentence: text.trim(), world, heard, words, step, prior, indicated };
+  return { sentence: text.trim(), world, heard, words, step, prior, indicated, truths };
 }
 
 function check(name, value, known) {
@@ -94,17 +94,27 @@ function listAnswer(found, top) {
       [...listed[t][role]].map((filler) => show(beliefs.find((belief) => belief.filler === filler)))])),
     semantic_update: one.update, entropy: meanOf(one.entropy), epistemic: meanOf(one.epistemic),
   });
-  const summaries = words.map((_, t) => summarise(found, t, best));
+  const readings = words.map((_, t) => findReadings(found, t, best));
+  const summaries = words.map((_, t) => summarise(found, t, readings[t], best));
   const times = opened.map((network) => timeAt(network, prior, step));
   return {
     sentence: found.sentence, world: description.name, network: description.network,
     prior_variance: prior, step, time: times[0] === null ? null : meanOf(times),
-    words: words.map((one, t) => ({ ...list(one, t), possible: one.possible, summary: summaries[t] })),
+    words: words.map((one, t) => ({ ...list(one, t), possible: one.possible,
+      readings: readings[t].map((reading) => listReading(reading, one)), summary: summaries[t] })),
     indicated: found.indicated,
     summary: summaries.at(-1),
     networks: opened.map((_, n) => ({ network: `network ${n}`, time: times[n],
       words: words.map(({ alone }, t) => list(alone[n], t)) })),
   };
+}
+
+// A reading with the belief in each part, of all networks together and of each.
+function listReading({ kind, parts, truth }, { alone }) {
+  const list = (role, { filler, bayes }) => ({ filler, bayes, networks: alone.map(({ roles }) =>
+    roles[role].find((belief) => belief.filler === filler).bayes) });
+  return { kind, parts: Object.fromEntries(Object.entries(parts).map(([role, belief]) =>
+    [role, list(role, belief)])), truth };
 }
 
 // The fillers believed most, the heard words that could take part, and the most probable fillers.

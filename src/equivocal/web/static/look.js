@@ -87,6 +87,12 @@ export function percent(value, most = 0) {
   return `${(100 * value).toFixed(digits)}${SPACE}%`;
 }
 
+// Sampler time, which spans many orders of magnitude.
+export const tauOf = (time) => `τ${SPACE}=${SPACE}${shortTime(time)}`;
+
+export const shortTime = (time) => (time > 0 && time < 1e-3 ? time.toExponential(1)
+  : String(Number(time.toPrecision(2))));
+
 export function short(value) {
   return value >= 100 ? value.toFixed(0) : value >= 10 ? value.toFixed(1) : value.toFixed(2);
 }

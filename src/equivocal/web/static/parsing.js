@@ -128,14 +128,17 @@ function longestBlock(a, b) {
   return best;
 }
 
-// One entry per constituent: { role number: Map(filler number → probability) }, or null from where
-// on the words are impossible. Undefined in a world that is too large to be enumerated.
+// One entry per constituent: { roles, joint }, or null from where on the words are impossible. `roles`
+// has a Map(filler number → probability) by role number; `joint` gives the probability of several fillers
+// together, { role number: filler number }. Undefined in a world that is too large to be enumerated.
 export function findTruths(pairs, truth) {
   if (!truth) return undefined;
   let node = -1;
   return pairs.map(([word, marker]) => {
     if (node !== undefined) node = truth.next[`${node} ${word} ${marker}`];
-    return node === undefined ? null : readBeliefs(truth.beliefs[node]);
+    if (node === undefined) return null;
+    const heard = node;
+    return { roles: readBeliefs(truth.beliefs[heard]), joint: (fillers) => addUp(truth, heard, fillers) };
   });
 }
 
@@ -146,6 +149,22 @@ function readBeliefs(listed) {
     for (let i = 0; i < flat.length; i += 2) roles[role].set(flat[i], flat[i + 1]);
   }
   return roles;
+}
+
+// The share of the events with these fillers among all whose sentences pass through a node.
+function addUp({ parents, events }, node, fillers) {
+  const wanted = Object.entries(fillers);
+  let [heard, found] = [0, 0];
+  for (const [end, ...event] of events) {
+    let at = end;
+    while (at > node) at = parents[at]; // a node's parent has a smaller number
+    if (at === node) {
+      const weight = event.at(-1);
+      heard += weight;
+      if (wanted.every(([role, filler]) => event[role] === filler)) found += weight;
+    }
+  }
+  return found / heard;
 }
 
 // { role: word } by syntax alone: word order and markers. Plausibility does not count.

@@ -5,7 +5,7 @@
 // { node, height }; `stack` puts parts below each other.
 
 import { svg } from "./dom.js";
-import { FONT, measure, percent, wrap } from "./look.js";
+import { FONT, measure, percent, tauOf, wrap } from "./look.js";
 import { lineNames, overview, rowNames, timeline } from "./overview.js";
 import { legend, panel, panelHeight } from "./panel.js";
 
@@ -67,7 +67,7 @@ function stack(parts, margin) {
 function title(answer, width, colours) {
   const lines = wrap(answer.sentence, width, 18, 700);
   const source = `Equivocal, world ${answer.world}. Prior variance ${answer.prior_variance}, ${
-    answer.step === "converged" ? "converged" : `sampler step ${answer.step}`}.`;
+    answer.time === null ? "converged" : `sampler step ${answer.step}, ${tauOf(answer.time)}`}.`;
   const node = svg("g", {}, textLines(lines, 16, 22, { "font-size": 18, "font-weight": 700 }));
   node.append(textLines([source], 16 + 22 * lines.length, 16, {
     "font-size": 12, fill: colours.muted,

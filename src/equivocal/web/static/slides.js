@@ -3,7 +3,7 @@
 // and the exact truth.
 
 import { svg } from "./dom.js";
-import { fit, FONT, percent, short, wrap } from "./look.js";
+import { fit, FONT, percent, short, shortTime, tauOf, wrap } from "./look.js";
 import { dots, interval, keyLine, swatch } from "./panel.js";
 import { draw, FIRST, panels, textLines } from "./picture.js";
 import { compareWithTruth } from "./story.js";
@@ -79,11 +79,12 @@ function truth(stops, position, width, { colours }) {
   const [left, right] = [86, 62];
   const at = (value) => left + (width - left - right) * value;
   const height = ROW * rivals.length;
-  const rows = rivals.map(({ name, kind, belief, value, nearest }, i) => {
+  const rows = rivals.map(({ name, time, kind, belief, value, nearest }, i) => {
     const y = 48 + ROW * i;
     const weight = nearest ? 700 : 400;
     return svg("g", { class: "rival", "data-name": name, "data-value": value },
       svg("text", { y: y + BAR / 2 + 5, "font-size": 13, "font-weight": weight }, name),
+      time === null ? null : svg("text", { y: y + BAR / 2 + 18, "font-size": 11, fill: colours.muted }, tauOf(time)),
       svg("rect", { x: left, y, width: Math.max(0, width - left - right), height: BAR, fill: colours.track }),
       svg("rect", { x: left, y, width: at(value) - left, height: BAR, fill: colours[kind] }),
       ...(kind === "bayes" ? interval(at(belief.low), at(belief.high), y + BAR / 2, colours) : []),
@@ -112,7 +113,7 @@ export function path(answers, position, chosen, look) {
   const { colours } = look;
   const width = look.width / look.unit;
   const height = look.height ?? HEIGHT;
-  const bottom = height - 26;
+  const bottom = height - 40;
   const { role, filler } = chooseTracked(answers.at(-1), position);
   const beliefs = answers.map((answer) => answer.words[position].roles[role]
     .find((belief) => belief.filler === filler));
@@ -148,7 +149,9 @@ export function path(answers, position, chosen, look) {
       stroke: colours.paper, "stroke-width": 1.5 }),
     ...answers.map(({ step }, i) => svg("text", { x: x(i), y: bottom + 16, "font-size": 11,
       "text-anchor": i + 1 < answers.length ? "middle" : "end",
-      "font-weight": i === at ? 700 : 400, fill: colours.muted }, step === "converged" ? "∞" : step)));
+      "font-weight": i === at ? 700 : 400, fill: colours.muted }, step === "converged" ? "∞" : step)),
+    ...answers.map(({ time }, i) => (time === null ? null : svg("text", { x: x(i), y: bottom + 29, "font-size": 10,
+      "text-anchor": i ? "middle" : "start", fill: colours.muted }, i ? shortTime(time) : tauOf(time)))));
 }
 
 // The belief that is followed: in the word that syntax makes the agent, as soon as it has been heard.

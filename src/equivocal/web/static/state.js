@@ -4,7 +4,7 @@
 // is null without a second sentence, `position` counts words from 0 and null means the last, `step`
 // may be "converged", and `chapter` is the step of the story, from 0, or null in free play.
 
-import { CHAPTERS, isStory, paperStep, STORY } from "./story.js";
+import { CHAPTERS, CONVERGED, isStory, STORY } from "./story.js";
 
 // A file has no query of its own to change, so its state lives behind the #.
 const inHash = () => location.protocol === "file:";
@@ -13,7 +13,9 @@ export function readState(worlds) {
   const query = new URLSearchParams(inHash() || !location.search
     ? location.hash.slice(1) : location.search);
   const told = worlds.find((world) => world.name === STORY.world);
-  if (![...query.keys()].length && told) return { ...STORY, ...defaultsOf(told), chapter: 0 };
+  if (![...query.keys()].length && told) {
+    return { ...STORY, step: CONVERGED, prior: told.prior_variance, chapter: 0 };
+  }
   const world = worlds.find(({ name }) => name === query.get("world")) ?? worlds[0];
   const sentence = query.get("sentence")?.trim();
   const word = Number.parseInt(query.get("word"), 10);
@@ -23,7 +25,7 @@ export function readState(worlds) {
     sentence: sentence || firstExample(world).sentence,
     compare: sentence ? query.get("compare")?.trim() || null : firstExample(world).compare,
     position: sentence && word >= 1 ? word - 1 : null,
-    step: knownStep(query.get("step") ?? String((CHAPTERS[chapter]?.step ?? paperStep)(world)), world),
+    step: knownStep(query.get("step") ?? String(CHAPTERS[chapter]?.step ?? CONVERGED), world),
     prior: knownPrior(query.get("prior") ?? query.get("prior_variance"), world),
     chapter,
   };
@@ -35,10 +37,6 @@ function readChapter(text) {
   return chapter >= 0 && chapter < CHAPTERS.length ? chapter : null;
 }
 
-function defaultsOf(world) {
-  return { step: knownStep(String(paperStep(world)), world), prior: world.prior_variance };
-}
-
 // The sentences that a world opens with: its first example.
 export function firstExample(world) {
   const { sentence = "", compare = null } = world.examples[0] ?? {};
@@ -47,7 +45,7 @@ export function firstExample(world) {
 
 export function knownStep(text, world) {
   const known = world.steps.find((entry) => String(entry.step) === text);
-  return known ? known.step : "converged";
+  return known ? known.step : CONVERGED;
 }
 
 // The address may use the API's name, prior_variance, as well.

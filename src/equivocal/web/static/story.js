@@ -3,11 +3,11 @@
 // of the body).
 //
 // `view` names the picture (slides.js); `step` is where the answers are taken, and `stops` are further
-// stops that the picture needs. `tell` is given { plain, reversed } (answers at the paper's step), `at`
+// stops that the picture needs. `tell` is given { plain, reversed } (answers of the converged posterior), `at`
 // (an answer to the reversed sentence, by `at(step)`) and `world`; it returns [headline, text].
 
 import { byId, html } from "./dom.js";
-import { capital, percent } from "./look.js";
+import { capital, percent, tauOf } from "./look.js";
 import { splitDoubt } from "./summary.js";
 
 export const STORY = {
@@ -18,14 +18,14 @@ export const STORY = {
 };
 const [ROLE, FILLER] = ["agent", "pizza"];
 const PARTS = { words: "in the words", between: "between networks", within: "within each network" };
-export const paperStep = (world) => world.paper_step;
-export const stopsOf = (world) => [...world.steps.map(({ step }) => step), "converged"];
+export const CONVERGED = "converged";
+export const stopsOf = (world) => [...world.steps.map(({ step }) => step), CONVERGED];
 
 export const CHAPTERS = [
   {
     name: "False certainty",
     view: "certainty",
-    step: paperStep,
+    step: CONVERGED,
     async tell({ reversed }) {
       const { truth, networks } = lastBelief(reversed);
       const given = listInWords(networks.map(({ mle }) => percent(mle)));
@@ -40,7 +40,7 @@ export const CHAPTERS = [
   {
     name: "Where is the doubt?",
     view: "doubt",
-    step: paperStep,
+    step: CONVERGED,
     async tell({ plain, reversed }) {
       const doubt = splitDoubt(reversed, reversed.words.length - 1);
       const usual = splitDoubt(plain, plain.words.length - 1);
@@ -57,7 +57,7 @@ export const CHAPTERS = [
   {
     name: "The prior",
     view: "prior",
-    step: () => 0,
+    step: 0,
     async tell({ at }) {
       const start = await at(0);
       const { low, high } = lastBelief(start);
@@ -72,15 +72,15 @@ export const CHAPTERS = [
   {
     name: "Along τ",
     view: "along",
-    step: () => "converged",
+    step: CONVERGED,
     stops: stopsOf,
     async tell({ at, world }) {
-      const [prior, paper, end] = await Promise.all([0, world.paper_step, "converged"].map(at));
+      const [prior, paper, end] = await Promise.all([0, world.paper_step, CONVERGED].map(at));
       const width = (answer) => percent(lastBelief(answer).high - lastBelief(answer).low);
       return [
         "Step by step, the data narrow it down.",
         `The band holds nine in ten last layers. For the pizza as agent it is ${width(prior)} wide at the prior, ${
-          width(paper)} at step ${world.paper_step}, where the paper stops, and ${
+          width(paper)} at step ${world.paper_step} (${tauOf(paper.time)}), where the paper stops, and ${
           width(end)} once converged. The slider moves along sampler time τ.`,
       ];
     },
@@ -88,18 +88,19 @@ export const CHAPTERS = [
   {
     name: "The truth",
     view: "truth",
-    step: paperStep,
-    stops: (world) => [world.paper_step, "converged"],
+    step: CONVERGED,
+    stops: (world) => [world.paper_step, CONVERGED],
     async tell({ at, world }) {
-      const rivals = compareWithTruth(await Promise.all([world.paper_step, "converged"].map(at)), ROLE, FILLER);
-      const { belief, kind, name, value } = rivals.find((rival) => rival.nearest);
-      const nearest = kind === "mle" ? "The trained networks come" : name === "converged"
-        ? "The converged posterior comes" : `The posterior at ${name} comes`;
+      const rivals = compareWithTruth(await Promise.all([world.paper_step, CONVERGED].map(at)), ROLE, FILLER);
+      const { belief, kind, name, time, value } = rivals.find((rival) => rival.nearest);
+      const nearest = kind === "mle" ? "The trained networks come" : name === CONVERGED
+        ? "The converged posterior comes" : `The ensemble at ${name} (${tauOf(time)}) comes`;
       const inside = kind === "bayes" && belief.low <= belief.truth && belief.truth <= belief.high;
       const idle = Math.abs(0.5 - belief.truth) < Math.abs(value - belief.truth);
       return [
         `The truth is ${percent(belief.truth, 1)}. ${nearest} nearest, with ${percent(value, 1)}.`,
-        `The pizza as agent: ${rivals.map((rival) => `${rival.name} ${percent(rival.value, 1)}`).join(", ")}. ${
+        `The pizza as agent: ${rivals.map(({ name: who, time: when, value: found }) =>
+          `${who}${when === null ? "" : ` (${tauOf(when)})`} ${percent(found, 1)}`).join(", ")}. ${
           inside ? "Its interval, the black line, holds the truth. " : ""
         }${
           idle ? "Answering 50 % without listening would be nearer still. " : ""
@@ -112,13 +113,13 @@ export const CHAPTERS = [
 export const isStory = ({ world, sentence, compare }) =>
   world === STORY.world && sentence === STORY.sentence && compare === STORY.compare;
 
-// The trained belief and those at some stops, as [{ name, kind, belief, value, nearest }, …].
+// The trained belief and those at some stops, as [{ name, time, kind, belief, value, nearest }, …].
 export function compareWithTruth(answers, role, filler) {
   const beliefs = answers.map((answer) => findBelief(answer, role, filler));
   const rivals = [
-    { name: "trained", kind: "mle", belief: beliefs[0] },
-    ...beliefs.map((belief, i) => ({ belief, kind: "bayes",
-      name: answers[i].step === "converged" ? "converged" : `step ${answers[i].step}` })),
+    { name: "trained", time: null, kind: "mle", belief: beliefs[0] },
+    ...beliefs.map((belief, i) => ({ belief, kind: "bayes", time: answers[i].time,
+      name: answers[i].step === CONVERGED ? CONVERGED : `step ${answers[i].step}` })),
   ].map((rival) => ({ ...rival, value: rival.belief[rival.kind] }));
   const distance = ({ value, belief }) => Math.abs(value - belief.truth);
   const least = Math.min(...rivals.map(distance));
@@ -142,8 +143,8 @@ export function setUpStory(worlds, current, turn) {
   const world = worlds.find(({ name }) => name === STORY.world);
   byId("tell").hidden = !world;
   if (!world) return;
-  const open = (chapter) => turn(chapter === null ? { chapter, step: world.paper_step }
-    : { ...STORY, step: CHAPTERS[chapter].step(world), prior: world.prior_variance, chapter });
+  const open = (chapter) => turn(chapter === null ? { chapter, step: CONVERGED }
+    : { ...STORY, step: CHAPTERS[chapter].step, prior: world.prior_variance, chapter });
   const end = () => {
     if (byId("story").contains(document.activeElement)) byId("tell").focus(); // it is about to vanish
     open(null);
@@ -195,7 +196,7 @@ export async function showStory(state, world, { plain, at }) {
   });
   byId("story-back").disabled = chapter === 0;
   byId("story-on").firstChild.textContent = chapter + 1 < CHAPTERS.length ? "Next " : "Try it ";
-  const given = { plain: await plain(world.paper_step), reversed: await at(world.paper_step), at, world };
+  const given = { plain: await plain(CONVERGED), reversed: await at(CONVERGED), at, world };
   const told = await Promise.all(CHAPTERS.map(({ tell }) => tell(given)));
   if (latest !== state) return;
   const [headline, text] = told[chapter];

@@ -1,33 +1,40 @@
-// summary.js: the summary after a word in two short lines, worded as in equivocal/asking/summary.py.
+// summary.js: the summary after a word in short lines, worded as in equivocal/asking/summary.py.
 
 const ACTION = "action";
+const ORDER = ["agent", ACTION, "patient"]; // roles whose fillers make a sentence
 
-// `found` is what engine.js knows about a sentence; `best(position, role, most)` lists beliefs. The bounds
-// in `found.world.rules` are those of summary.py.
-export function summarise(found, position, best) {
-  const { early, width } = found.world.rules;
-  const fit = (begin, wordings) => {
-    const lines = wordings.length ? wordings.map((wording) => begin + wording) : [begin];
-    return lines.find((line) => line.length <= width) ?? lines.at(-1);
-  };
-  const whole = findReading(found, position, best);
-  const sure = Object.entries(whole).filter(([, { bayes }]) => bayes >= early);
-  const reading = Object.fromEntries(sure);
-  const rivals = sure.length ? describeRival(found, position, reading, best) : [];
-  const { roles } = found.words[position];
-  const heard = Object.keys(whole).some((role) => roles[role].some(({ said }) => said));
-  const begin = !heard ? "Expects" : sure.length === Object.keys(whole).length ? "Reads" : "Reads so far";
-  const first = !sure.length ? "Too early to say who does what."
-    : fit(`${begin}: ${say(found, reading)} (${formatBelief(Object.values(reading), !rivals.length)}).`, rivals);
-  const second = fit("", describeUndecided(found, position, best));
-  const impossible = found.words[position].possible !== false ? []
-    : [` Impossible in the world ${found.world.description.name}.`, " Impossible."];
-  return `${first}\n${fit(second, impossible)}`;
+// `found` is what engine.js knows about a sentence; `best(position, role, most)` lists beliefs; `readings`
+// are those of `findReadings`. The bounds in `found.world.rules` are those of summary.py.
+export function summarise(found, position, readings, best) {
+  const [reading, rival] = readings;
+  const lines = [reading ? describeReading(found, position, reading.parts) : "Too early to say who does what."];
+  if (rival) lines.push(describeRival(found, reading, rival));
+  if (found.words[position].possible === false) {
+    lines.push(`Impossible in the world ${found.world.description.name}.`);
+  } else if (reading && reading.truth !== null) {
+    lines.push(`Exact probability of the reading ${formatPercent(reading.truth, 1)}${
+      rival ? `, of the rival ${formatPercent(rival.truth, 1)}` : ""}.`);
+  }
+  return [...lines, describeUndecided(found, position, best)].join("\n");
 }
 
-// { role: belief }: the fillers of action and participants that are believed most together. A reading
-// is believed no more than its least believed part.
-function findReading({ world }, position, best) {
+// [{ kind, parts, truth }, …]: the reading after a word, and its rival if it has one; `parts` are beliefs by
+// role, `truth` is the exact probability of all together.
+export function findReadings(found, position, best) {
+  const { world, truths } = found;
+  const parts = Object.fromEntries(Object.entries(findWhole(found, position, best))
+    .filter(([, { bayes }]) => bayes >= world.rules.early));
+  if (!Object.keys(parts).length) return [];
+  const kinds = { reading: parts, ...findRival(found, position, parts, best) };
+  const number = (role, { filler }) =>
+    [world.description.roles.indexOf(role), world.vocabulary.fillers.indexOf(filler)];
+  return Object.entries(kinds).map(([kind, read]) => ({ kind, parts: read,
+    truth: truths?.[position] ? truths[position].joint(Object.fromEntries(
+      Object.entries(read).map(([role, belief]) => number(role, belief)))) : null }));
+}
+
+// { role: belief }: the fillers of action and participants that are believed most together.
+function findWhole({ world }, position, best) {
   const { participants } = world.vocabulary;
   let readings = [{}];
   for (const role of participants) {
@@ -36,7 +43,7 @@ function findReading({ world }, position, best) {
       .filter(({ filler }) => !Object.values(reading).some((other) => other.filler === filler))
       .map((belief) => ({ ...reading, [role]: belief })));
   }
-  const worst = (reading) => leastOf(Object.values(reading), "bayes");
+  const worst = (reading) => Math.min(...Object.values(reading).map(({ bayes }) => bayes));
   const sum = (reading) => Object.values(reading).reduce((total, { bayes }) => total + bayes, 0);
   const reading = readings.reduce((a, b) =>
     (worst(b) > worst(a) || (worst(b) === worst(a) && sum(b) > sum(a)) ? b : a));
@@ -44,54 +51,62 @@ function findReading({ world }, position, best) {
   return reading;
 }
 
-const leastOf = (beliefs, name) => Math.min(...beliefs.map((belief) => belief[name]));
-
-// The reading that syntax indicates, if it differs, or the best other filler: longer wordings first.
-function describeRival(found, position, reading, best) {
-  const { words, world, heard, indicated } = found;
+// { syntax: parts }, the reading that syntax indicates, if it differs, or { rival: parts } with the best
+// other filler, or {}.
+function findRival({ words, world, heard, indicated }, position, reading, best) {
+  const { participants } = world.vocabulary;
+  const { roles } = words[position];
   const said = new Set(heard.slice(0, position + 1).map(({ word }) => word));
   const ordered = {};
   for (const [role, word] of Object.entries(indicated)) {
-    const belief = words[position].roles[role].find(({ filler }) => filler === word);
-    if (world.vocabulary.participants.includes(role) && said.has(word) && belief) ordered[role] = belief;
+    const belief = roles[role].find(({ filler }) => filler === word);
+    if (participants.includes(role) && said.has(word) && belief) ordered[role] = belief;
   }
-  const both = Object.keys(ordered).filter((role) => role in reading);
-  if (both.some((role) => ordered[role].filler !== reading[role].filler)) {
-    const whole = ACTION in reading ? { [ACTION]: reading[ACTION], ...ordered } : ordered;
-    const believed = formatBelief(Object.values(ordered), false);
-    const names = (beliefs) => [...new Set(beliefs.map(({ filler }) => filler))].sort().join("\n");
-    const swapped = names(Object.values(ordered)) === names(both.map((role) => reading[role]));
-    const said = say(found, whole);
-    return [` Syntax: ${said} (${formatBelief(Object.values(ordered), true)}).`,
-      ` Syntax: ${said.replace(/\bthe /g, "")} (${believed}).`,
-      ...(swapped ? [` Syntax: the reverse (${believed}).`] : []), ` Syntax differs (${believed}).`];
+  if (Object.keys(ordered).some((role) => role in reading && ordered[role].filler !== reading[role].filler)) {
+    return { syntax: ACTION in reading ? { [ACTION]: reading[ACTION], ...ordered } : ordered };
   }
   const others = Object.entries(reading).flatMap(([role, read]) => best(position, role, world.rules.top)
     .filter(({ filler }) => filler !== read.filler)
     .map((belief) => ({ role, belief, strength: Math.max(belief.bayes, belief.truth ?? 0) })));
   const { role, belief, strength } = others.reduce((a, b) => (b.strength > a.strength ? b : a));
-  if (strength < world.rules.rival) return [];
-  const exchanged = exchange(found, position, reading, role, belief);
-  const [name, brief] = exchanged ? [`: ${say(found, { ...reading, ...exchanged })}`, "the reverse"]
-    : [` ${role}: ${nameOf(found, role, belief)}`, belief.filler];
-  const rival = exchanged ? Object.values(exchanged) : [belief];
-  const believed = formatBelief(rival, false);
-  return [` Rival${name} (${formatBelief(rival, true)}).`, ` Rival${name} (${believed}).`,
-    ` Rival: ${brief} (${believed}).`];
+  if (strength < world.rules.rival) return {};
+  const rival = { ...reading, [role]: belief };
+  for (const other of Object.keys(reading)) {
+    if (reading[other].filler === belief.filler && participants.includes(role) && participants.includes(other)) {
+      rival[other] = roles[other].find(({ filler }) => filler === reading[role].filler);
+    }
+  }
+  return { rival };
 }
 
-// Where the rival is another participant of the reading, both exchange their roles.
-function exchange({ words, world }, position, reading, role, belief) {
-  const { participants } = world.vocabulary;
-  const other = Object.keys(reading).find((each) => reading[each].filler === belief.filler);
-  if (!participants.includes(role) || !participants.includes(other)) return null;
-  const { roles } = words[position];
-  return { [role]: belief,
-    [other]: roles[other].find(({ filler }) => filler === reading[role].filler) };
+// What is read, or expected where no word was heard that could be part of it.
+function describeReading(found, position, parts) {
+  const { world, words } = found;
+  const roles = [...world.vocabulary.participants, ...world.description.roles.filter((role) => role === ACTION)];
+  const heard = roles.some((role) => words[position].roles[role].some(({ said }) => said));
+  const begin = !heard ? "Expects" : Object.keys(parts).length === roles.length ? "Reads" : "Reads so far";
+  const named = Object.keys(parts).filter((role) => role !== ACTION || parts[role].bayes < world.rules.settled);
+  return `${begin}: ${phrase(found, parts, named.length ? named : Object.keys(parts))}.`;
 }
 
-// Names the role furthest from the truth among those that are open, to the networks or in truth; longer
-// wordings first: with more digits of exact probabilities, with fewer, and with one filler alone.
+// Beliefs are given for the parts in which the rival differs.
+function describeRival(found, reading, rival) {
+  const named = Object.keys(rival.parts).filter((role) =>
+    reading.parts[role]?.filler !== rival.parts[role].filler);
+  return `${rival.kind === "syntax" ? "Rival by syntax" : "Rival"}: ${phrase(found, rival.parts, named)}.`;
+}
+
+// Who does what to whom, with the beliefs in the named parts; all parts, where there are other roles.
+function phrase({ world }, parts, named) {
+  const share = (role) => `${role} ${parts[role].filler} ${formatPercent(parts[role].bayes)}`;
+  const roles = Object.keys(parts);
+  if (!roles.every((role) => ORDER.includes(role))) return roles.map(share).join(", ");
+  const word = (role) => (role !== ACTION ? `the ${parts[role].filler}`
+    : world.vocabulary.verbs[parts[role].filler] ?? parts[role].filler);
+  return `${ORDER.filter((role) => role in parts).map(word).join(" ")} (${named.map(share).join(", ")})`;
+}
+
+// Names the role furthest from the truth among those that are open, to the networks or in truth.
 function describeUndecided({ words, world }, position, best) {
   const { settled, top } = world.rules;
   let [role, chosen, rank] = [null, null, [-1, -1]];
@@ -102,14 +117,12 @@ function describeUndecided({ words, world }, position, best) {
     const next = [gap, words[position].entropy[r]];
     if (next[0] > rank[0] || (next[0] === rank[0] && next[1] > rank[1])) [role, chosen, rank] = [each, two, next];
   });
-  if (!chosen) return ["Nothing is undecided."];
-  return [[1, chosen], [0, chosen], [0, chosen.slice(0, 1)]].map(([digits, named]) => {
-    const said = named.map(({ filler, bayes }) => `${filler} ${formatPercent(bayes)}`).join(" or ");
-    const known = named.filter(({ truth }) => truth !== null);
-    const exact = known.map(({ truth }) => formatPercent(truth, digits)).join(" or ");
-    return `${chosen[0].bayes < settled ? "Undecided" : "Too sure of the"} ${role}: ${said}${
-      exact && ` (exact: ${exact})`}.`;
-  });
+  if (!chosen) return "Nothing is undecided.";
+  const said = chosen.map(({ filler, bayes }) => `${filler} ${formatPercent(bayes)}`).join(" or ");
+  const known = chosen.filter(({ truth }) => truth !== null);
+  const exact = known.map(({ truth }) => formatPercent(truth, 1)).join(" or ");
+  return `${chosen[0].bayes < settled ? "Undecided" : "Too sure of the"} ${role}: ${said}${
+    exact && ` (exact: ${exact})`}.`;
 }
 
 // The filler believed most, and the likeliest in truth or else the next in belief.
@@ -119,13 +132,21 @@ function chooseTwo(beliefs) {
   return likely !== first && likely.truth ? [first, likely] : [first, ...others.slice(0, 1)];
 }
 
-// How much of the doubt after a word lies in the words, between networks and within each.
+// How much of the doubt after a word lies in the words, between networks and within each; and between which
+// beliefs single networks lie, for the participants of the reading.
 export function describeDoubt(answer, position) {
   const { words, between, within } = splitDoubt(answer, position);
   const number = answer.networks.length;
-  return number > 1 ? `Doubt: ${formatPercent(words)} in the words, ${formatPercent(between)} between the ${
-    number} networks, ${formatPercent(within)} within each.`
-    : `Doubt: ${formatPercent(words)} in the words, ${formatPercent(within)} within the network; only one was asked.`;
+  if (number < 2) {
+    return `Doubt: ${formatPercent(words)} in the words, ${formatPercent(within)} within the network; only one was asked.`;
+  }
+  const doubt = `Doubt: ${formatPercent(words)} in the words, ${formatPercent(between)} between the ${
+    number} networks, ${formatPercent(within)} within each.`;
+  const ranges = Object.entries(answer.words[position].readings[0]?.parts ?? {})
+    .filter(([role]) => role !== ACTION)
+    .map(([role, { filler, networks }]) => `${role} ${filler} ${
+      formatPercent(Math.min(...networks))} to ${formatPercent(Math.max(...networks))}`);
+  return ranges.length ? `${doubt}\nNetworks alone: ${ranges.join(", ")}.` : doubt;
 }
 
 // The same as shares of the uncertainty, whose `total` is in nats.
@@ -135,26 +156,6 @@ export function splitDoubt({ words, networks }, position) {
   const share = total > 0 ? epistemic / total : 0;
   const between = total > 0 && networks.length > 1 ? Math.max(0, epistemic - inside) / total : 0;
   return { total, words: 1 - share, between, within: share - between };
-}
-
-// Who does what to whom; where there are other participants, their roles are named.
-function say(found, reading) {
-  const named = Object.fromEntries(Object.entries(reading).map(([role, belief]) =>
-    [role, nameOf(found, role, belief)]));
-  const order = ["agent", ACTION, "patient"];
-  if (Object.keys(named).every((role) => order.includes(role))) {
-    return order.filter((role) => role in named).map((role) => named[role]).join(" ");
-  }
-  return Object.entries(named).map(([role, filler]) => `${role} ${filler}`).join(", ");
-}
-
-const nameOf = ({ world }, role, { filler }) => (role !== ACTION ? `the ${filler}`
-  : world.vocabulary.verbs[filler] ?? filler);
-
-function formatBelief(beliefs, exact) {
-  const believed = formatPercent(leastOf(beliefs, "bayes"));
-  if (!exact || beliefs.some(({ truth }) => truth === null)) return believed;
-  return `${believed}; exact: ${formatPercent(leastOf(beliefs, "truth"), 1)}`;
 }
 
 // A logistic unit is never quite certain, so nothing is 100 %.
