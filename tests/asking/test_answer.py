@@ -115,31 +115,37 @@ def test_summary_names_reading_rival_and_what_is_undecided(answer: Answer) -> No
         **{"agent_cat": 0.6, "agent_mouse": 0.3, "patient_cat": 0.45, "patient_mouse": 0.4},
         action_chase=0.99,
     )
-    first, second = torn.summary.split("\n")
-    assert first == (
-        "Reads: the cat chases the mouse (40 %). Syntax: the mouse chases the cat (30 %)."
+    assert torn.summary.split("\n") == [
+        "Reads: the cat chases the mouse (agent cat 60 %, patient mouse 40 %).",
+        "Rival by syntax: the mouse chases the cat (agent mouse 30 %, patient cat 45 %).",
+        "Impossible in the world garden.",
+        "Undecided patient: cat 45 % or mouse 40 %.",
+    ]
+    # an action that is open is named; what is hardly believed is no part of a reading
+    open_ = believe(answer, agent_cat=0.6, patient_mouse=0.1, action_chase=0.5)
+    assert open_.summary.startswith(
+        "Reads so far: the cat chases (agent cat 60 %, action chase 50 %)."
     )
-    assert second == ("Undecided patient: cat 45 % or mouse 40 %. Impossible in the world garden.")
 
 
 def test_summary_names_the_truth(garden_mind: Comprehender) -> None:
     answer = garden_mind.answer("the cat chases the mouse")
     sure = believe(answer, agent_cat=0.98, patient_mouse=0.97, action_chase=0.9, place_lawn=0.9)
-    assert sure.summary.startswith("Reads: the cat chases the mouse (90 %; exact: > 99.9 %).\n")
+    assert sure.summary.split("\n")[:2] == [
+        "Reads: the cat chases the mouse (agent cat 98 %, patient mouse 97 %).",
+        "Exact probability of the reading > 99.9 %.",
+    ]
     truth = answer.truth.copy()
     agent, patient = (answer.roles.index(role) for role in ("agent", "patient"))
     cat, mouse = (answer.fillers.index(word) for word in ("cat", "mouse"))
     truth[-1, agent, [cat, mouse]] = truth[-1, patient, [mouse, cat]] = 0.523, 0.477
     open_ = replace(sure, truth=truth, entropy=0 * sure.entropy)
-    first, second = open_.summary.split("\n")
-    assert first == "Reads: the cat chases the mouse (90 %). Rival: the mouse chases the cat (0 %)."
+    _, second, exact, last = open_.summary.split("\n")
+    assert second == "Rival: the mouse chases the cat (agent mouse 0 %, patient cat 0 %)."
+    assert exact == "Exact probability of the reading > 99.9 %, of the rival 0 %."
     # false certainty is named, though the network has no doubt at all
-    assert second.startswith("Too sure of the agent: cat 98 %")
-    assert "(exact: 52.3 % or" in second
-    # where two fillers do not fit into a line, the one that is believed stays
-    names = [f"{word} of the neighbours" for word in open_.fillers]
-    long = replace(open_, fillers=tuple(names), indicated={}).summary.split("\n")[1]
-    assert long == "Too sure of the agent: cat of the neighbours 98 % (exact: 52 %)."
+    assert last.startswith("Too sure of the agent: cat 98 %")
+    assert "(exact: 52.3 % or" in last
 
 
 def test_the_role_that_errs_most_is_named_with_its_likeliest_filler(
@@ -158,8 +164,8 @@ def test_the_role_that_errs_most_is_named_with_its_likeliest_filler(
         *(("patient", "bone", 0.8), ("patient", "mouse", 0.2), ("place", "lawn", 0.9)),
     ):
         truth[-1, answer.roles.index(role), answer.fillers.index(filler)] = value
-    second = replace(torn, truth=truth).summary.split("\n")[1]
-    assert second == "Undecided patient: mouse 70 % or bone 10 % (exact: 20.0 % or 80.0 %)."
+    last = replace(torn, truth=truth).summary.split("\n")[-1]
+    assert last == "Undecided patient: mouse 70 % or bone 10 % (exact: 20.0 % or 80.0 %)."
 
 
 def test_doubt_is_split_into_words_between_and_within_networks(answer: Answer) -> None:
@@ -169,8 +175,12 @@ def test_doubt_is_split_into_words_between_and_within_networks(answer: Answer) -
     assert describe_doubt(unsure) == (
         "Doubt: 0 % in the words, > 99.9 % within the network; only one was asked."
     )
-    apart = replace(unsure, networks=(one, one))  # no doubt within either
-    assert "> 99.9 % between the 2 networks, 0 % within each" in describe_doubt(apart)
+    other = believe(answer, agent_cat=0.9, patient_mouse=0.4, action_chase=0.5)
+    apart = replace(unsure, networks=(one, other))  # no doubt within either
+    assert describe_doubt(apart) == (
+        "Doubt: 0 % in the words, > 99.9 % between the 2 networks, 0 % within each.\n"
+        "Networks alone: agent cat 50 % to 90 %, patient mouse 40 % to 50 %."
+    )
     within = replace(unsure, networks=(unsure, unsure))
     assert "0 % between the 2 networks, > 99.9 % within each" in describe_doubt(within)
 
@@ -181,12 +191,20 @@ def test_every_word_has_its_own_summary(garden_mind: Comprehender) -> None:
     assert [word["summary"] for word in content["words"]] == [answer.summarise(p) for p in range(3)]
     assert content["summary"] == content["words"][-1]["summary"] == answer.summary
     assert (
-        "Syntax: the ball" in content["words"][0]["summary"]
+        "syntax: the ball" in content["words"][0]["summary"]
         or "Reads: the ball" in (content["words"][0]["summary"])
     )
     assert repr(answer).startswith("<Answer to 'the ball chases the dog': Reads: the")
-    for word in content["words"]:
-        assert len(word["summary"].split("\n")) == 2
+
+
+def test_json_has_the_readings(garden_mind: Comprehender) -> None:
+    answer = garden_mind.answer("the cat chases the mouse on the lawn")
+    for position, word in enumerate(answer.to_dict()["words"]):
+        for listed, reading in zip(word["readings"], answer.readings(position), strict=True):
+            assert (listed["kind"], listed["truth"]) == (reading.kind, reading.truth)
+            for role, part in listed["parts"].items():
+                own = answer.networks[0].belief(position, role, part["filler"]).bayes
+                assert [part["bayes"]] == part["networks"] == [pytest.approx(own)]
 
 
 def test_probable_fillers_are_listed_even_if_not_believed(answer: Answer) -> None:

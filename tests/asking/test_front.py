@@ -15,7 +15,9 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 import equivocal
+from equivocal import gestalt
 from equivocal.asking import AskSettings, Comprehender, Source
+from equivocal.asking.summary import describe_doubt
 from equivocal.errors import UserError
 from equivocal.world import World, read_example
 from tests.asking.conftest import TINY
@@ -28,7 +30,7 @@ def source(run: Path) -> Source:
 
 def test_ensembles_are_reused_from_the_cache(garden_mind: Comprehender, saved_run: Path) -> None:
     first = garden_mind.answer("the cat chases").bayes
-    file = source(saved_run).folder / "path_1_1.safetensors"
+    file = source(saved_run).folder / "converged_1_1.safetensors"
     before = file.stat().st_mtime_ns
     np.testing.assert_array_equal(
         Comprehender(source(saved_run)).answer("the cat chases").bayes, first
@@ -53,7 +55,7 @@ def test_damaged_files_are_recomputed(
     garden_mind: Comprehender, saved_run: Path, damage: str
 ) -> None:
     before = garden_mind.answer("the cat chases").bayes
-    file = source(saved_run).folder / "path_1_1.safetensors"
+    file = source(saved_run).folder / "converged_1_1.safetensors"
     whole = file.read_bytes()
     arrays = load_file(file)
     if damage == "truncated":
@@ -101,14 +103,14 @@ def test_a_kill_leaves_nothing_half_made(tmp_path: Path) -> None:
         time.sleep(0.02)
     process.kill()
     process.wait()
-    assert not list(tmp_path.glob("two/*/path_1_0.safetensors"))
+    assert not list(tmp_path.glob("two/*/converged_1_0.safetensors"))
     (network,) = tmp_path.glob("two/*/run/networks/*")
     made = network.stat().st_mtime_ns
     resumed = subprocess.run(**asking(tmp_path, "two"), capture_output=True, text=True, check=True)
     assert resumed.stdout == undisturbed.stdout
     assert network.stat().st_mtime_ns == made
     names = {path.name for path in tmp_path.glob("two/*/*")}
-    assert names == {"run", "path_1_0.safetensors", "records"}
+    assert names == {"run", "converged_1_0.safetensors", "records"}
 
 
 @pytest.mark.slow
@@ -162,12 +164,64 @@ def test_missing_runs_and_double_choices(tmp_path: Path, saved_run: Path) -> Non
         equivocal.ask("the cat", run=tmp_path)
     with pytest.raises(UserError, match=r"there is no folder .*nowhere"):
         equivocal.ask("the cat", run=tmp_path / "nowhere")
-    with pytest.raises(UserError, match="give a run or a world, not both"):
+    with pytest.raises(UserError, match="are not of world 'paper'; choose one of .* garden with"):
         equivocal.ask("the cat", run=saved_run, world="paper")
-    with pytest.raises(UserError, match=r"has no network 7"):
+    with pytest.raises(UserError, match=r"has no network 7; it has 2, counted from 0"):
         equivocal.ask("the cat", run=saved_run, network=7)
     with pytest.raises(UserError, match="is one of a run"):
         equivocal.ask("the cat", network=1)
+
+
+@pytest.mark.parametrize("inner", [".", "networks", "networks/garden", "sizes/small"])
+def test_networks_are_found_wherever_a_command_keeps_them(
+    saved_run: Path, cache: Path, tmp_path: Path, inner: str
+) -> None:
+    """As train and reproduce, doubt, suites and multiverse, and doubt --along leave them."""
+    shutil.copytree(saved_run, tmp_path / "results" / inner, dirs_exist_ok=True)
+    shutil.copytree(saved_run, tmp_path / "results" / ".scratch" / "half")  # a worker's own
+    found = Source.choose(run=tmp_path / "results", settings=TINY)
+    assert [member.network for member in found.members] == [0, 1]
+    assert len({member.folder for member in found.members}) == 2
+    alone = Source.choose(run=tmp_path / "results", network=1, settings=TINY)
+    assert alone.folder == source(saved_run).folder == found.members[1].folder  # one cache for all
+
+
+def test_all_networks_of_a_folder_are_asked(saved_run: Path, garden_mind: Comprehender) -> None:
+    both = Comprehender(Source.choose(run=saved_run, settings=TINY))
+    answer = both.answer("the cat chases the mouse")
+    assert answer.network == f"the 2 networks in {saved_run}"
+    assert [one.network for one in answer.networks] == ["network 0", "network 1"]
+    alone = garden_mind.answer("the cat chases the mouse")
+    np.testing.assert_array_equal(answer.networks[1].bayes, alone.bayes)
+    assert "between the 2 networks" in describe_doubt(answer)
+
+
+def test_networks_that_cannot_answer_together_are_told_apart(
+    saved_run: Path, tmp_path: Path
+) -> None:
+    """Suites keep networks of several worlds; `world` chooses."""
+    shutil.copytree(saved_run, tmp_path / "networks" / "garden")
+    other = World.from_toml(
+        read_example()
+        .replace('name = "garden"', 'name = "yard"')
+        .replace("dog = 0.6, cat = 0.3", "dog = 0.5, cat = 0.4")
+    )
+    gestalt.train(other, networks=1, sentences=50, epochs=1).save(tmp_path / "networks" / "yard")
+    with pytest.raises(
+        UserError, match=r"differ in their world .* worlds garden, yard with --world"
+    ):
+        Source.choose(run=tmp_path)
+    chosen = Source.choose(run=tmp_path, world="yard")
+    assert (chosen.world.name, len(chosen.members)) == ("yard", 1)
+    assert len(Source.choose(run=tmp_path, world="garden").members) == 2
+
+
+def test_a_missing_network_is_named_as_the_file(saved_run: Path, tmp_path: Path) -> None:
+    shutil.copytree(saved_run, tmp_path / "networks")
+    (tmp_path / "networks" / "networks" / "01.safetensors").unlink()
+    with pytest.raises(UserError, match=r"networks/networks/01\.safetensors is missing"):
+        Source.choose(run=tmp_path)
+    assert Source.choose(run=tmp_path, network=0).network == 0  # the other one still answers
 
 
 def test_a_run_without_its_settings_is_explained(saved_run: Path, tmp_path: Path) -> None:

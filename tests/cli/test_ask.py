@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from equivocal.asking.shipped import find_time, list_shipped
 from tests.cli.commands import COMMAND, fails, run, run_process
 
 SENTENCE = "The dog chases the cat on the lawn"
@@ -46,7 +47,8 @@ def test_first_question_trains_and_says_where_it_is_kept(
     printed, said = first
     assert "the default networks of world garden are trained once" in said
     assert "training 3 networks" in said
-    assert "path of the paper's sampler for prior variance 1 is computed once" in said
+    assert "posterior for prior variance 1 is computed once" in said
+    assert "paper's sampler" not in said  # its path is computed when it is asked for
     assert "cache/garden-" in said
     assert len(list((garden_folder / "cache").iterdir())) == 1
     for word in ("1 dog", "2 chases", "3 cat", "4 on lawn"):
@@ -55,7 +57,8 @@ def test_first_question_trains_and_says_where_it_is_kept(
     assert "epistemic" in printed
     assert "Reads: the dog chases the cat" in printed
     assert printed.startswith(SENTENCE)  # the answer comes first
-    assert printed.rstrip().endswith("--step converged may answer otherwise.")
+    note = " ".join(printed.split())
+    assert note.endswith("This is the converged posterior; the paper stops before: --step 17.")
 
 
 def test_second_question_is_answered_from_the_cache(
@@ -125,6 +128,37 @@ def test_a_full_disk_is_said_in_one_sentence(first: tuple[str, str], garden_fold
     assert result.returncode == 2
     assert result.stderr.startswith("error: cannot write: No space left on device")
     assert "Traceback" not in result.stderr
+
+
+def test_the_time_stands_beside_the_step_of_the_paper() -> None:
+    """As the files of the package have it, for each prior variance; none of it needs sampling."""
+    for variance, time in ((1.0, "0.0011"), (0.01, "0.18")):
+        chosen = ("ask", "the man eats", "--prior-variance", str(variance))
+        shipped = list_shipped()["slips"]
+        assert f"{find_time(shipped, variance, 17):.2g}" == time
+        converged, paper = (
+            " ".join(run(*chosen, *more).stdout.split()) for more in ((), ("--step", "17"))
+        )
+        assert converged.endswith(
+            f"This is the converged posterior; the paper stops before, at τ = {time}: --step 17."
+        )
+        assert (
+            f"This is step 17 (τ = {time}) of the paper's sampler, where the paper stops" in paper
+        )
+
+
+def test_all_networks_of_a_folder_answer(first: tuple[str, str], garden_folder: Path) -> None:
+    """The cache is a folder of results, too."""
+    (own,) = (garden_folder / "cache").glob("garden-*/run")
+    options = ("ask", "the dog chases the cat", "--run", str(own.parent), "--json")
+    result = run(*options, cwd=garden_folder, EQUIVOCAL_CACHE="cache")
+    assert result.returncode == 0, result.stderr
+    content = json.loads(result.stdout)
+    assert content["network"] == f"the 3 networks in {own.parent}"
+    assert [
+        len(part["networks"]) for part in content["words"][-1]["readings"][0]["parts"].values()
+    ] == [3, 3, 3]
+    assert content["step"] == "converged"
 
 
 @pytest.mark.slow

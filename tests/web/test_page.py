@@ -103,13 +103,17 @@ def test_first_visit_shows_the_papers_reversal(page: Any, server: str, mind: Com
         assert shown == pytest.approx(expected.belief(3, role, filler).bayes, abs=1e-4)
         trained = bar(page, role, filler, "mle")
         assert trained == pytest.approx(expected.belief(3, role, filler).mle, abs=1e-4)
-    assert expected.summary.split(". ")[0] in plain_text(page, ".summary .headline")
-    assert plain_text(page, ".summary .doubt") == describe_doubt(expected)
+    first, *others = expected.summary.split("\n")
+    assert plain_text(page, ".summary .headline") == first
+    assert plain_text(page, ".summary .behind") == " ".join(others)
+    assert plain_text(page, ".summary .doubt") == describe_doubt(expected).replace("\n", " ")
+    assert plain_text(page, "#at") == "The converged posterior."
     drawn = page.locator("svg.picture").first.text_content()
     assert "syntax: pizza" in drawn
     assert "word order" not in drawn  # a passive is marked by more than that
     page.locator("#words button").nth(1).click()
-    assert plain_text(page, ".summary .doubt") == describe_doubt(expected, 1)
+    doubt = describe_doubt(expected, 1)
+    assert plain_text(page, ".summary .doubt") == doubt.replace("\n", " ")
 
 
 def test_stepping_word_by_word(page: Any, server: str, mind: Comprehender) -> None:

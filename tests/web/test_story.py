@@ -91,7 +91,9 @@ def test_the_second_step_says_where_the_doubt_is(page: Any) -> None:
     shares = {"words": 1 - epistemic, "between": between, "within": epistemic - between}
     page.wait_for_selector("section.answer[data-sentence='0'] .doubt-words")
     text = plain_text(page, "#story-text")
-    assert "about three times the doubt, most of it in the words" in plain_text(
+    plain = equivocal.ask("during dinner, the woman eats the pizza").uncertainty[-1]
+    times = round(float(expected.uncertainty[-1] / plain))
+    assert f"about {times} times the doubt, most of it in the words" in plain_text(
         page, "#story-headline"
     )
     for name, share in shares.items():

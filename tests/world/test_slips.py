@@ -102,3 +102,26 @@ def test_reversals_that_cannot_be_said_are_refused(paper: World, garden: World) 
     text = read_example().replace("patient", "theme")
     with pytest.raises(UserError, match="world 'garden' has no role patient"):
         find_role_reversals(World.from_toml(text))
+
+
+def test_joint_beliefs_add_up_to_those_of_one_role(slips: World) -> None:
+    """And two fillers that may both be the agent are never so at once."""
+    reversal = "during dinner, the pizza eats the woman"
+    for heard in ("during dinner", "during dinner, the pizza eats", reversal):
+        alone = slips.true_beliefs(heard, "agent")
+        for agent in ("woman", "pizza"):
+            patients = [
+                slips.true_joint_belief(heard, {"agent": agent, "patient": word})
+                for word in slips.lexicon.words
+            ]
+            assert sum(patients) == pytest.approx(alone[agent], abs=1e-12)
+            assert slips.true_joint_belief(heard, {"agent": agent}) == pytest.approx(sum(patients))
+    both = [
+        slips.true_joint_belief(reversal, {"agent": a, "action": "eat", "patient": p})
+        for a, p in (("pizza", "woman"), ("woman", "pizza"), ("pizza", "pizza"))
+    ]
+    assert both == [pytest.approx(0.477, abs=5e-4), pytest.approx(1 - both[0]), 0]
+    with pytest.raises(ImpossibleSentenceError, match="nothing that happens"):
+        slips.true_joint_belief("the kitchen eats", {"agent": "woman"})
+    with pytest.raises(UserError, match="unknown role 'who'"):
+        slips.true_joint_belief(reversal, {"who": "woman"})

@@ -90,7 +90,9 @@ def list_words(
     )
     for position, word in zip(positions, together, strict=True):
         word["possible"] = answer.is_possible(position)
-        word["readings"] = [_list_reading(one, position, answer) for one in answer.readings(position)]
+        word["readings"] = [
+            _list_reading(one, position, answer) for one in answer.readings(position)
+        ]
         word["summary"] = answer.summarise(position)
     return list(zip(together, *alone, strict=True))
 

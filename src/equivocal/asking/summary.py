@@ -2,12 +2,12 @@
 
 First the reading: the action and the participants that are believed most together, different ones
 for different roles, with the belief in each part. Networks are asked one question for each role, so
-that they give a reading as a whole no probability; the world does, exactly. Early in a sentence only
-what is believed with some strength is part of a reading, and where no word could be part of it yet,
-it is an expectation. Then its rival: the reading that syntax indicates, if that differs, or else the
-strongest other filler; where that is another participant, the two exchange their roles. Then what
-is undecided: of the roles that are open, to the networks or in truth, the one whose beliefs are
-furthest from the truth or, where that is unknown, the most uncertain.
+they give a reading as a whole no probability; the world does, exactly. Early in a sentence only
+what is believed with some strength is part of a reading, and where no word could be part of it
+yet, it is an expectation. Then its rival: the reading that syntax indicates, if that differs, or
+else the strongest other filler; where that is another participant, the two exchange their roles.
+Then what is undecided: of the roles that are open, to the networks or in truth, the one whose
+beliefs are furthest from the truth or, where that is unknown, the most uncertain.
 
 Change the wording in `web/static/summary.js` too; that file is given the bounds below.
 """
@@ -68,9 +68,7 @@ def find_readings(answer: "Answer", position: int) -> list[Reading]:
     }
     kinds = {"reading": found, **_find_rival(answer, position, found)} if found else {}
     return [
-        Reading(
-            kind, parts, answer.find_joint(position, {r: b.filler for r, b in parts.items()})
-        )
+        Reading(kind, parts, answer.find_joint(position, {r: b.filler for r, b in parts.items()}))
         for kind, parts in kinds.items()
     ]
 

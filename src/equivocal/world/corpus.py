@@ -209,9 +209,7 @@ def compute_joint_belief(
     return float(found.weight[fits].sum() / heard)
 
 
-def _find_node(
-    everything: Corpus, text: str | Utterance, *, exact: bool
-) -> tuple[Utterance, int]:
+def _find_node(everything: Corpus, text: str | Utterance, *, exact: bool) -> tuple[Utterance, int]:
     """Parse a sentence prefix and find its node, or explain why there is none."""
     world = everything.world
     utterance = world.parse(text)
