@@ -74,7 +74,7 @@ def main(sheet: str, single: str | None = None) -> None:
             args=["--no-sandbox", "--disable-gpu", "--disable-background-networking"],
         )
         address = page.as_uri()
-        free = f"#{PAIR}&step=17"
+        free = f"#{PAIR}"
         states: list[tuple[str, Theme, str | None]] = [
             *(
                 (f"#{PAIR}&story={n + 1}", "dark" if n % 2 else "light", None)

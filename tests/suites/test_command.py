@@ -39,7 +39,9 @@ def suites(*arguments: str, cwd: Path) -> "subprocess.CompletedProcess[str]":
 @pytest.mark.slow
 def test_all_measures_are_computed_once_and_then_reused(chase_file: Path, tmp_path: Path) -> None:
     arguments = ("run", "--suite", str(chase_file), "--quick", "--out", "out")
-    done = suites(*arguments, "--measure", "all", "--by-role", cwd=tmp_path)
+    done = suites(
+        *arguments, "--measure", "all", "--by-role", "--beliefs", "trained", cwd=tmp_path
+    )
     assert done.returncode == 0, done.stderr
     assert "epistemic_share (exploratory): " in done.stdout
     assert "chase: odd > likely – Ferreira (2003)\n" in done.stdout
@@ -64,8 +66,7 @@ def test_all_measures_are_computed_once_and_then_reused(chase_file: Path, tmp_pa
     assert made_of["versions"]["jax"] == metadata.version("jax")
     (posteriors,) = out.glob("posteriors/*")
     (posteriors / ".00.0a1b2c3d.tmp").write_bytes(b"")  # by a run that was killed
-    other = (*arguments, "--measure", "bayesian_surprise", "--beliefs", "posterior")
-    again = suites(*other, cwd=tmp_path)
+    again = suites(*arguments, "--measure", "bayesian_surprise", cwd=tmp_path)  # of posteriors
     assert "holds this run already" in again.stderr
     assert "overwriting results in out that differ in measures, beliefs" in again.stderr
     words = pd.read_csv(out / "tables" / "words.csv")
@@ -188,7 +189,7 @@ def test_a_run_is_whole_before_its_results_are_printed(
             run(**arguments)
     assert (tmp_path / "suites.toml").exists()
     capsys.readouterr()
-    run(**arguments, measures=["bayesian_surprise"])
+    run(**arguments, measures=["bayesian_surprise"], beliefs="trained")
     printed = capsys.readouterr()
     assert printed.out.endswith("do not report them.\n")
     assert "that differ in measures" in printed.err

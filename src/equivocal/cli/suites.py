@@ -57,9 +57,9 @@ def run(
         typer.Option("--measure", help="A measure, or `all`; repeatable [as the suite says]."),
     ] = None,
     beliefs: Annotated[
-        Literal["trained", "posterior"],
-        typer.Option(help="Beliefs of the trained last layer, or of particles of its posterior."),
-    ] = "trained",
+        Literal["posterior", "trained"],
+        typer.Option(help="Beliefs of the converged posterior's particles, or as trained."),
+    ] = "posterior",
     by_role: Annotated[
         bool,
         typer.Option("--by-role", help="Bayesian surprise about each role as well, in words.csv."),

@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 
 __all__ = ["BELIEFS", "SuitesResult", "run_suites"]
 
-BELIEFS = ("trained", "posterior")
+BELIEFS = ("posterior", "trained")
 VARIANCES = (0.1, 0.3, 1.0, 3.0, 10.0)
 # settings that make a run a different one; versions and run time do not
 COMPARED = ("suites", "measures", "beliefs", "worlds", "networks", "seed", "training", "posterior")
@@ -127,7 +127,7 @@ def run_suites(
     seed: Seed | None = None,
     recipe: str | None = None,
     measures: Sequence[str] = (),
-    beliefs: str = "trained",
+    beliefs: str = "posterior",
     by_role: bool = False,
     curve_networks: int | None = None,
 ) -> SuitesResult:
@@ -151,9 +151,9 @@ def run_suites(
     measures : sequence of str
         For paradigms: names in `equivocal.study.word_measures.MEASURES`, or "all"; by default the
         measure that each suite names.
-    beliefs : {"trained", "posterior"}
-        For paradigms: whether beliefs are those of the trained last layer or of particles of its
-        posterior.
+    beliefs : {"posterior", "trained"}
+        For paradigms: whether beliefs are those of particles of the converged posterior over the
+        last layer, or of the trained last layer.
     by_role : bool
         For paradigms: whether the Bayesian surprise is also measured about each role.
     curve_networks : int, optional
