@@ -47,7 +47,7 @@ except equivocal.UserError as error:
 
 # %%
 train("paper", networks=1, hidden=30, gestalt=30).save("small")
-ask = partial(equivocal.ask, run="small", step="converged")
+ask = partial(equivocal.ask, run="small")
 congruent = ask("during dinner, the woman eats the pizza")
 print(congruent.summary)
 congruent
@@ -76,13 +76,15 @@ for role, filler in (("agent", "woman"), ("agent", "pizza"), ("patient", "pizza"
 # %% [markdown]
 # ## Where the sampler stops
 #
-# The paper takes 17 steps. The ensemble starts at its prior, which is very uncertain, and moves
-# to the posterior, which is not: the size of the effect depends on when the sampler is stopped.
+# The paper takes 17 steps; how far they lead is the sampler time τ. The ensemble starts at its prior,
+# which is very uncertain, and moves to the posterior, which is not: the size of the effect depends
+# on when the sampler is stopped.
 
 # %%
 steps = (0, 1, 3, 8, 17)
 path = [ask("during dinner, the pizza eats the woman", step=step) for step in steps]
 doubt = [answer.belief(-1, "agent", "pizza") for answer in path]
+print({f"step {answer.step}": f"τ = {answer.time:.2g}" for answer in path})
 
 # %%
 figure, axes = plt.subplots(figsize=(6, 3), layout="constrained")

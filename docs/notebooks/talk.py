@@ -50,7 +50,7 @@ print(f"the pizza is the agent with probability {exact[REVERSAL]:.3f}; by hand {
 # is the mean over three ensembles of last layers; `answer.networks` has each network alone.
 
 # %%
-answer = equivocal.ask(REVERSAL, world="slips", step=17)
+answer = equivocal.ask(REVERSAL, world="slips")
 print(answer.summary)
 answer
 
@@ -66,23 +66,25 @@ train("slips", networks=1, seed=1).save("runs/talk")
 # %% [markdown]
 # ## What they believe
 #
-# Three answers of each network: as trained; where the paper stops its sampler, after 17 steps; and
-# with the converged posterior. An ensemble has a mean and an interval that holds 90 % of it.
+# Three answers of each network: as trained; where the paper stops its sampler, after 17 steps, with
+# the sampler time τ that it has reached; and with the converged posterior. An ensemble has a mean
+# and an interval that holds 90 % of it.
 
 # %%
+paper = equivocal.ask(REVERSAL, world="slips", step=17)
+KINDS = ["as trained", f"17 steps, τ = {paper.time:.2g}", "converged"]
 rows = []
 for sentence, noun in FIRST.items():
-    for kind, step in (("17 steps", 17), ("converged", "converged")):
+    for kind, step in zip(KINDS[1:], (17, "converged"), strict=True):
         ours = equivocal.ask(sentence, run="runs/talk", step=step)
         answers = [*equivocal.ask(sentence, world="slips", step=step).networks, ours]
         for network, one in enumerate(answers):
             belief = one.belief(-1, "agent", noun)
             rows.append((sentence, network, kind, belief.bayes, belief.low, belief.high))
             if kind == "converged":
-                rows.append((sentence, network, "as trained", *3 * [belief.mle]))
+                rows.append((sentence, network, KINDS[0], *3 * [belief.mle]))
 columns = ["sentence", "network", "kind", "belief", "low", "high"]
 table = pd.DataFrame(rows, columns=columns)
-KINDS = ["as trained", "17 steps", "converged"]
 table.pivot_table(index=["sentence", "network"], columns="kind", values="belief")[KINDS]
 
 # %% [markdown]
@@ -113,7 +115,8 @@ for axes, (sentence, truth) in zip(panels, exact.items(), strict=True):
         axes.vlines(spread, own["low"], own["high"], color=colour, alpha=0.5, linewidth=3)
         axes.scatter(spread, own["belief"], s=170, color=colour, edgecolor="white", zorder=3)
     axes.set(title=f"“{sentence}”".replace("during dinner, ", "… "), xlim=(-0.5, 2.5))
-    axes.set(ylim=(-0.03, 1.09), xticks=range(3), xticklabels=KINDS)
+    axes.set(ylim=(-0.03, 1.09), xticks=range(3))
+    axes.set_xticklabels([kind.replace(", ", "\n") for kind in KINDS])
 panels[0].set_ylabel("belief that the first noun acts")
 figure.suptitle("“During dinner …”: what four networks believe, and what is true")
 for kind in ("png", "svg"):

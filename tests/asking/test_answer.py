@@ -117,7 +117,7 @@ def test_summary_names_reading_rival_and_what_is_undecided(answer: Answer) -> No
     )
     assert torn.summary.split("\n") == [
         "Reads: the cat chases the mouse (agent cat 60 %, patient mouse 40 %).",
-        "Rival by syntax: the mouse chases the cat (agent mouse 30 %, patient cat 45 %).",
+        "Syntax: the mouse chases the cat (agent mouse 30 %, patient cat 45 %).",
         "Impossible in the world garden.",
         "Undecided patient: cat 45 % or mouse 40 %.",
     ]
@@ -142,7 +142,7 @@ def test_summary_names_the_truth(garden_mind: Comprehender) -> None:
     open_ = replace(sure, truth=truth, entropy=0 * sure.entropy)
     _, second, exact, last = open_.summary.split("\n")
     assert second == "Rival: the mouse chases the cat (agent mouse 0 %, patient cat 0 %)."
-    assert exact == "Exact probability of the reading > 99.9 %, of the rival 0 %."
+    assert exact == "Exact probability of the reading > 99.9 %, of the other 0 %."
     # false certainty is named, though the network has no doubt at all
     assert last.startswith("Too sure of the agent: cat 98 %")
     assert "(exact: 52.3 % or" in last
@@ -191,7 +191,7 @@ def test_every_word_has_its_own_summary(garden_mind: Comprehender) -> None:
     assert [word["summary"] for word in content["words"]] == [answer.summarise(p) for p in range(3)]
     assert content["summary"] == content["words"][-1]["summary"] == answer.summary
     assert (
-        "syntax: the ball" in content["words"][0]["summary"]
+        "Syntax: the ball" in content["words"][0]["summary"]
         or "Reads: the ball" in (content["words"][0]["summary"])
     )
     assert repr(answer).startswith("<Answer to 'the ball chases the dog': Reads: the")

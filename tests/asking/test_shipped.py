@@ -168,7 +168,7 @@ def test_congruent_sentences_are_understood() -> None:
     named = [f"{b.filler} {100 * b.bayes:.0f} %" for b in reversed_.readings()[0].parts.values()]
     assert first == f"Reads: the pizza eats the woman (agent {named[0]}, patient {named[1]})."
     assert second.startswith("Rival: the woman eats the pizza (agent woman ")
-    assert exact == "Exact probability of the reading 47.7 %, of the rival 52.3 %."
+    assert exact == "Exact probability of the reading 47.7 %, of the other 52.3 %."
     assert reversed_.summarise(0).startswith("Expects: ")  # nobody has been named
     assert reversed_.summarise(1).startswith("Reads")
 

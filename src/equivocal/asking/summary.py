@@ -54,8 +54,8 @@ def summarise(answer: "Answer", position: int) -> str:
     if answer.is_possible(position) is False:
         lines.append(f"Impossible in the world {answer.world}.")
     elif exact:
-        of_rival = f", of the rival {exact[1]}" if exact[1:] else ""
-        lines.append(f"Exact probability of the reading {exact[0]}{of_rival}.")
+        of_other = f", of the other {exact[1]}" if exact[1:] else ""
+        lines.append(f"Exact probability of the reading {exact[0]}{of_other}.")
     return "\n".join([*lines, _describe_undecided(answer, position)])
 
 
@@ -134,7 +134,7 @@ def _describe_reading(answer: "Answer", position: int, found: Reading | None = N
 
 def _describe_rival(answer: "Answer", reading: Reading, rival: Reading) -> str:
     """Say what the rival is; beliefs are given for the parts in which it differs."""
-    begin = "Rival by syntax" if rival.kind == "syntax" else "Rival"
+    begin = "Syntax" if rival.kind == "syntax" else "Rival"
     named = [
         role
         for role, belief in rival.parts.items()
@@ -231,9 +231,9 @@ def _describe_ranges(answer: "Answer", position: int) -> list[str]:
     for reading in answer.readings(position)[:1]:
         for role, belief in reading.parts.items():
             alone = [one.belief(position, role, belief.filler).bayes for one in answer.networks]
-            ends = f"{format_percent(min(alone))} to {format_percent(max(alone))}"
+            ends = dict.fromkeys(map(format_percent, (min(alone), max(alone))))
             if role != "action":
-                ranges.append(f"{role} {belief.filler} {ends}")
+                ranges.append(f"{role} {belief.filler} {' to '.join(ends)}")
     return [f"Networks alone: {', '.join(ranges)}."] if ranges else []
 
 

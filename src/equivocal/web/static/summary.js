@@ -13,7 +13,7 @@ export function summarise(found, position, readings, best) {
     lines.push(`Impossible in the world ${found.world.description.name}.`);
   } else if (reading && reading.truth !== null) {
     lines.push(`Exact probability of the reading ${formatPercent(reading.truth, 1)}${
-      rival ? `, of the rival ${formatPercent(rival.truth, 1)}` : ""}.`);
+      rival ? `, of the other ${formatPercent(rival.truth, 1)}` : ""}.`);
   }
   return [...lines, describeUndecided(found, position, best)].join("\n");
 }
@@ -93,7 +93,7 @@ function describeReading(found, position, parts) {
 function describeRival(found, reading, rival) {
   const named = Object.keys(rival.parts).filter((role) =>
     reading.parts[role]?.filler !== rival.parts[role].filler);
-  return `${rival.kind === "syntax" ? "Rival by syntax" : "Rival"}: ${phrase(found, rival.parts, named)}.`;
+  return `${rival.kind === "syntax" ? "Syntax" : "Rival"}: ${phrase(found, rival.parts, named)}.`;
 }
 
 // Who does what to whom, with the beliefs in the named parts; all parts, where there are other roles.
@@ -145,7 +145,7 @@ export function describeDoubt(answer, position) {
   const ranges = Object.entries(answer.words[position].readings[0]?.parts ?? {})
     .filter(([role]) => role !== ACTION)
     .map(([role, { filler, networks }]) => `${role} ${filler} ${
-      formatPercent(Math.min(...networks))} to ${formatPercent(Math.max(...networks))}`);
+      [...new Set([Math.min, Math.max].map((end) => formatPercent(end(...networks))))].join(" to ")}`);
   return ranges.length ? `${doubt}\nNetworks alone: ${ranges.join(", ")}.` : doubt;
 }
 
