@@ -54,7 +54,7 @@ class Question(Message):
     sentence: Annotated[str, Field(min_length=1, max_length=MOST_CHARACTERS)]
     world: Annotated[str, Field(max_length=MOST_CHARACTERS)] | None = None
     prior_variance: float | None = None
-    step: Annotated[int, Field(ge=0, le=MOST_STEPS)] | Literal["converged"] = CONVERGED
+    step: Annotated[int, Field(ge=0, le=MOST_STEPS)] | Literal["converged"] = "converged"
 
 
 class ListQuestion(Question):
