@@ -76,9 +76,9 @@ for role, filler in (("agent", "woman"), ("agent", "pizza"), ("patient", "pizza"
 # %% [markdown]
 # ## Where the sampler stops
 #
-# The paper takes 17 steps; how far they lead is the sampler time τ. The ensemble starts at its prior,
-# which is very uncertain, and moves to the posterior, which is not: the size of the effect depends
-# on when the sampler is stopped.
+# The paper takes 17 steps; how far they lead is the sampler time τ. The ensemble starts at its
+# prior, which is very uncertain, and moves to the posterior, which is not: the size of the effect
+# depends on when the sampler is stopped.
 
 # %%
 steps = (0, 1, 3, 8, 17)

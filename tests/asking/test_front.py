@@ -177,12 +177,13 @@ def test_networks_are_found_wherever_a_command_keeps_them(
     saved_run: Path, cache: Path, tmp_path: Path, inner: str
 ) -> None:
     """As train and reproduce, doubt, suites and multiverse, and doubt --along leave them."""
-    shutil.copytree(saved_run, tmp_path / "results" / inner, dirs_exist_ok=True)
-    shutil.copytree(saved_run, tmp_path / "results" / ".scratch" / "half")  # a worker's own
-    found = Source.choose(run=tmp_path / "results", settings=TINY)
+    results = tmp_path / ".kept" / "results"
+    shutil.copytree(saved_run, results / inner, dirs_exist_ok=True)
+    shutil.copytree(saved_run, results / ".scratch" / "half")  # a worker's own
+    found = Source.choose(run=results, settings=TINY)
     assert [member.network for member in found.members] == [0, 1]
     assert len({member.folder for member in found.members}) == 2
-    alone = Source.choose(run=tmp_path / "results", network=1, settings=TINY)
+    alone = Source.choose(run=results, network=1, settings=TINY)
     assert alone.folder == source(saved_run).folder == found.members[1].folder  # one cache for all
 
 

@@ -39,9 +39,7 @@ def suites(*arguments: str, cwd: Path) -> "subprocess.CompletedProcess[str]":
 @pytest.mark.slow
 def test_all_measures_are_computed_once_and_then_reused(chase_file: Path, tmp_path: Path) -> None:
     arguments = ("run", "--suite", str(chase_file), "--quick", "--out", "out")
-    done = suites(
-        *arguments, "--measure", "all", "--by-role", "--beliefs", "trained", cwd=tmp_path
-    )
+    done = suites(*arguments, "--measure", "all", "--by-role", "--beliefs", "trained", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "epistemic_share (exploratory): " in done.stdout
     assert "chase: odd > likely – Ferreira (2003)\n" in done.stdout

@@ -77,9 +77,10 @@ def find_runs(directory: Path) -> list[Path]:
     if has_run(directory):
         return [directory]
     for pattern in ("networks/**/run.toml", "**/run.toml"):
-        places = [path.parent for path in sorted(directory.glob(pattern))]
-        visible = [p for p in places if not any(part[0] == "." for part in p.parts if part != "..")]
-        if found := [place for place in visible if has_run(place)]:
+        paths = sorted(path.relative_to(directory) for path in directory.glob(pattern))
+        visible = [path for path in paths if not any(part[0] == "." for part in path.parts)]
+        places = [directory / path.parent for path in visible]
+        if found := [place for place in places if has_run(place)]:
             return found
     return []
 
