@@ -73,8 +73,8 @@ class Answer:
     indicated: dict[str, str] = field(default_factory=dict)  # role → word, by syntax alone
     verbs: dict[str, str] = field(default_factory=dict)  # action → its inflected form
     networks: tuple["Answer", ...] = ()  # the answer of each network alone
-    # exact probability, after a word, that fillers have their roles all at once; None where unknown
-    find_joint: Callable[[int, Mapping[str, str]], float | None] = lambda *_: None
+    # exact probability, after a word, that fillers have their roles all at once, where it is known
+    find_joint: Callable[[int, Mapping[str, str]], float | None] | None = None
 
     def __repr__(self) -> str:
         return f"<Answer to {self.sentence!r}: {self.summary}>"

@@ -67,8 +67,9 @@ def find_readings(answer: "Answer", position: int) -> list[Reading]:
         if belief.bayes >= EARLY
     }
     kinds = {"reading": found, **_find_rival(answer, position, found)} if found else {}
+    find_joint = answer.find_joint or (lambda *_: None)
     return [
-        Reading(kind, parts, answer.find_joint(position, {r: b.filler for r, b in parts.items()}))
+        Reading(kind, parts, find_joint(position, {role: b.filler for role, b in parts.items()}))
         for kind, parts in kinds.items()
     ]
 
