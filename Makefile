@@ -35,7 +35,7 @@ test: .venv/.installed-dev
 	$(MAKE) --jobs 2 lint tests
 
 tests: .venv/.installed-dev
-	$(SHORT_ENV) $(BIN)/python -m pytest -n 2 --dist loadfile
+	$(SHORT_ENV) $(BIN)/python -m pytest -n 2 --dist loadfile $(TESTS)
 
 # Calibration by 1,000 simulations, and the draws of all seeds from 0 to 99.
 test-slow: .venv/.installed-dev

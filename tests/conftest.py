@@ -4,17 +4,20 @@ Run-time shape checks (jaxtyping with beartype, see `pyproject.toml`) hold for e
 """
 
 import gc
+import importlib
 import os
 import signal
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import ModuleType
 
 import jax
 import pytest
 
 from equivocal.gestalt import Run, TrainingSettings, train
 from equivocal.world import World, read_example
+from tests.needs import needs, summarize_skips
 
 # Jobs in the background of a script are started deaf to Ctrl-C, and what they start would be too.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -31,6 +34,24 @@ SMALL = TrainingSettings(
     hidden=20,
     gestalt=20,
 )
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Count what was skipped, by reason; and write the tests to the file EQUIVOCAL_SKIPPED."""
+    reports = terminalreporter.stats.get("skipped", [])
+    skipped = {report.nodeid: report.longrepr[2].removeprefix("Skipped: ") for report in reports}
+    if skipped:
+        terminalreporter.write_line(summarize_skips(skipped.values()))
+    if file := os.environ.get("EQUIVOCAL_SKIPPED"):
+        lines = (f"{test}\t{reason}\n" for test, reason in skipped.items())
+        Path(file).write_text("".join(lines), encoding="utf-8")
+
+
+@pytest.fixture(scope="session")
+def torch() -> ModuleType:
+    """PyTorch, or a skip where it is not installed."""
+    needs("torch")
+    return importlib.import_module("torch")
 
 
 @pytest.fixture(scope="session")

@@ -5,7 +5,8 @@ posterior (docs/maths.md (27)), C from thousands of draws by `hmc`. Problems: th
 to three trained networks under three priors, with all their rows (`--run FOLDER`); or, if the
 folder holds files NAME.npz instead of networks, those rows with true shifts computed before
 (features, targets, counts, trained, and true_PRIOR for each of `PRIORS`); without a folder, made-up
-rows. Reference posteriors beside the checkout are added if they exist, but not to known shifts.
+rows. Reference posteriors, those of tests/data and what is beside the checkout, are added, but not
+to known shifts.
 Every estimate is made with three seeds.
 
 A false alarm is an output below the limit that is called far, a miss one above it that is not.
@@ -36,7 +37,8 @@ from equivocal.store.folders import has_run
 
 __all__ = ["measure"]
 
-REFERENCE = Path(__file__).resolve().parents[3] / "shared" / "reference"
+ROOT = Path(__file__).resolve().parents[2]
+REFERENCES = (ROOT.parent / "shared" / "reference", ROOT / "tests" / "data")
 NETWORKS, SEEDS = 3, (0, 1, 2)
 PRIORS = {"trained_1": 1.0, "zero_1": 1.0, "trained_5": 5.0}  # N(trained or 0, variance I)
 CLEAR = 0.05  # relative distance from the limit beyond which the truth is certain
@@ -149,9 +151,10 @@ def _list_cases(bench: Workbench) -> Iterator[Case]:
     else:
         yield from _list_known_cases(bench.run)
         return
-    for path in sorted(REFERENCE.glob("gold_[!d]*_s*.npz")):
+    files = {path.name: path for each in REFERENCES for path in each.glob("gold_[!d]*_s*.npz")}
+    for _, path in sorted(files.items()):
         name, size = path.stem.removeprefix("gold_").rsplit("_s", 1)
-        with np.load(path) as answers, np.load(REFERENCE / f"gold_data_{name}.npz") as rows:
+        with np.load(path) as answers, np.load(path.with_name(f"gold_data_{name}.npz")) as rows:
             ratio = np.trace(np.linalg.solve(answers["vi_cov"], answers["cov"]))
             arguments = {"features": rows["X"], "targets": rows["t"]}
             true = np.array([ratio / len(answers["cov"]) - 1])

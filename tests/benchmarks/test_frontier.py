@@ -12,6 +12,8 @@ from benchmarks.frontier import collect_corpora, write_results
 from benchmarks.machine import describe_machine
 from scipy import stats
 
+from tests.needs import needs
+
 SETTINGS = {
     "trained": ("as trained", np.nan, np.nan),
     "paper's sampler": ("step 17", 17.0, 1.0),
@@ -59,8 +61,7 @@ def test_tables_are_stored_with_machine_and_commit(tmp_path: Path) -> None:
 
 def test_the_commit_is_that_of_this_repository() -> None:
     root = Path(__file__).resolve().parents[2]
-    if not (root / ".git").exists():
-        pytest.skip("not a clone")
+    needs("clone")
     command = ["git", "rev-parse", "HEAD"]
     head = subprocess.run(command, cwd=root, capture_output=True, text=True, check=True).stdout
     assert head.startswith(str(describe_machine()["commit"]).removesuffix("-dirty"))

@@ -16,6 +16,8 @@ from benchmarks.comparison.measures import COLUMNS, measure_cost
 from benchmarks.comparison.problem import describe_doubt
 from benchmarks.draw_peers import RESULTS, compare, list_tables, load, tabulate
 
+from tests.needs import needs
+
 ROOT = Path(__file__).resolve().parents[2]
 BIF = """network unknown {
 }
@@ -110,10 +112,8 @@ def test_members_that_agree_carry_no_information() -> None:
         assert (other["information"] > 0.01).all()
 
 
-@pytest.mark.skipif(
-    not Path("/proc/self/clear_refs").exists(), reason="only Linux reports the peak"
-)
 def test_peak_memory_is_that_of_the_call() -> None:
+    needs("linux")  # which alone reports the peak
     _, large = measure_cost(lambda: np.ones(50 * 2**17).sum())  # 50 MB, freed again
     _, small = measure_cost(lambda: np.ones(100).sum())
     assert 45 < large.peak < 80

@@ -1,12 +1,8 @@
 """The PyTorch loop takes the same steps as the recipe `paper`."""
 
+from types import ModuleType
+
 import numpy as np
-import pytest
-
-pytest.importorskip("torch")
-
-import torch
-from benchmarks.torch_reference import ReferenceNetwork, collect_data, convert, split, take_pass
 
 from equivocal.gestalt import TrainingSettings, train
 from equivocal.gestalt.storage import name_arrays
@@ -25,7 +21,9 @@ LAYERS = {
 }
 
 
-def test_both_take_the_same_steps_from_the_same_weights(garden: World) -> None:
+def test_both_take_the_same_steps_from_the_same_weights(torch: ModuleType, garden: World) -> None:
+    from benchmarks.torch_reference import ReferenceNetwork, collect_data, convert, split, take_pass
+
     start = name_arrays(start_network(garden, WHOLE))
     network = ReferenceNetwork(len(garden.tokens), len(garden.units), 6, 5)
     with torch.no_grad():

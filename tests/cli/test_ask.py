@@ -10,6 +10,7 @@ import pytest
 
 from equivocal.asking.shipped import find_time, list_shipped
 from tests.cli.commands import COMMAND, fails, run, run_process
+from tests.needs import needs
 
 SENTENCE = "The dog chases the cat on the lawn"
 
@@ -113,8 +114,8 @@ def test_bars_are_drawn_with_what_the_terminal_has(
     assert bar in result.stdout
 
 
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")
 def test_a_full_disk_is_said_in_one_sentence(first: tuple[str, str], garden_folder: Path) -> None:
+    needs("linux")  # for /dev/full
     with Path("/dev/full").open("w") as full:
         result = subprocess.run(
             [*COMMAND, "ask", "the dog", "--world", "garden.toml", "--json"],

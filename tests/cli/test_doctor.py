@@ -2,12 +2,13 @@
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from tests.needs import needs
 
 COMMAND = [sys.executable, "-m", "equivocal", "doctor"]
 HIDE = """
@@ -120,12 +121,11 @@ def test_versions_that_do_not_fit_and_a_gpu_that_jax_does_not_use(tmp_path: Path
 )
 def test_a_disk_that_is_read_only_or_full(options: str, reason: str, tmp_path: Path) -> None:
     """A real one, mounted for the process alone; temporary files are to go there too."""
+    needs("namespaces")
     disk = tmp_path / "disk"
     disk.mkdir()
     mount = f"mount -t tmpfs -o {options} none {disk}"
     apart = ("unshare", "--map-root-user", "--mount", "sh", "-c")
-    if not shutil.which("unshare") or subprocess.run([*apart, mount], check=False).returncode:
-        pytest.skip("mounting is not allowed here")
     before = (*apart, f'{mount} && exec "$@"', "sh")
     result = doctor("--json", before=before, EQUIVOCAL_CACHE=f"{disk}/cache", TMPDIR=str(disk))
     found = findings(result)

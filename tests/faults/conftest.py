@@ -1,7 +1,6 @@
 """A tiny study for the faults to come, and places that are too small or cannot be written to."""
 
 import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -11,6 +10,7 @@ import pytest
 
 from equivocal.world import read_example
 from tests.faults.warm import WarmStart
+from tests.needs import needs
 from tests.study.test_running import STIMULI, STUDY
 
 SMALLER = {"networks = 2": "networks = 1", "= 400": "= 100", "epochs = 30": "epochs = 2"}
@@ -97,6 +97,7 @@ def mount(tmp_path: Path) -> Iterator[Mount]:
 
     Only root may. Others run these tests in a namespace of their own; see `test_disk`.
     """
+    needs("mounting")
     place = tmp_path / "mounted"
     place.mkdir()
 
@@ -104,13 +105,9 @@ def mount(tmp_path: Path) -> Iterator[Mount]:
         again = "remount," if place.is_mount() else ""
         command = ["mount", "-t", "tmpfs", "-o", again + options, "tmpfs", str(place)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
-        if done.returncode and not again:
-            pytest.skip(f"nothing can be mounted here: {done.stderr.strip()}")
         assert done.returncode == 0, done.stderr
         return place
 
-    if shutil.which("mount") is None:
-        pytest.skip("there is no mount here")
     yield mounted
     if place.is_mount():
         subprocess.run(["umount", str(place)], check=True)

@@ -1,6 +1,5 @@
 """A clock that goes backwards, between runs and during one: `libfaketime` in a real process."""
 
-import shutil
 import subprocess
 import threading
 from pathlib import Path
@@ -9,15 +8,14 @@ import pytest
 
 from tests.faults.conftest import ENVIRONMENT, Tiny, names, results
 from tests.faults.damage import killed_at
+from tests.needs import needs
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(shutil.which("faketime") is None, reason="faketime is not installed"),
-]
+pytestmark = pytest.mark.slow
 
 
 def clock(file: Path) -> dict[str, str]:
     """Variables for a process whose time is what a file says."""
+    needs("faketime")
     command = ["faketime", "2001-01-01", "printenv", "LD_PRELOAD"]
     library = subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
     return {

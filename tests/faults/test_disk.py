@@ -4,7 +4,6 @@ Who may not mount runs the same tests in a namespace of their own, where that is
 """
 
 import gzip
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -22,6 +21,7 @@ from equivocal.store.files import write_atomically, write_text_atomically
 from tests.cli.commands import fails
 from tests.faults.conftest import Mount, Tiny, names, results
 from tests.faults.warm import WarmStart
+from tests.needs import needs
 
 NOISE = np.random.default_rng(0).random(20_000)  # 160 KB that do not compress
 
@@ -104,19 +104,10 @@ def test_a_run_on_a_disk_that_fills_up_goes_on_once_there_is_room(
     assert names(place) == names(undisturbed)
 
 
-def test_in_a_namespace_of_its_own(tmp_path: Path) -> None:
-    here = ["mount", "-t", "tmpfs", "tmpfs", str(tmp_path)]
-    alone = ["unshare", "--user", "--map-root-user", "--mount"]
-    if not shutil.which("unshare") or not works([*alone, "true"]):
-        pytest.skip("no namespaces here")
-    if works(here):
-        subprocess.run(["umount", str(tmp_path)], check=True)
-        pytest.skip("needed only where nothing can be mounted")
-    again = [*alone, sys.executable, "-m", "pytest", "-q", __file__]
-    done = subprocess.run(again, capture_output=True, text=True, check=False)
+def test_in_a_namespace_of_its_own() -> None:
+    needs("no mounting")
+    needs("namespaces")
+    command = f"unshare --map-root-user --mount {sys.executable} -m pytest -q {__file__}"
+    done = subprocess.run(command.split(), capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout
     assert " 1 skipped" in done.stdout  # this one
-
-
-def works(command: list[str]) -> bool:
-    return subprocess.run(command, capture_output=True, check=False).returncode == 0

@@ -21,11 +21,15 @@ from equivocal.store.files import ensure_writable, write_text_atomically
 from equivocal.store.locks import hold_folder
 from tests.cli.commands import COMMAND
 from tests.faults.conftest import ENVIRONMENT, Tiny, names, results
-
-pytestmark = pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="no /proc here")
+from tests.needs import needs
 
 LISTENING = 1 << (signal.SIGTERM - 1)
 RESUMED = "interrupted; what was finished is kept, and the same command continues from there."
+
+
+@pytest.fixture(autouse=True)
+def _linux() -> None:
+    needs("linux")  # for its /proc
 
 
 def stopped_at(

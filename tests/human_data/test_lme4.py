@@ -3,9 +3,7 @@
 import re
 import subprocess
 from dataclasses import replace
-from functools import cache
 from pathlib import Path
-from shutil import which
 from typing import NamedTuple
 
 import numpy as np
@@ -14,6 +12,7 @@ import pytest
 
 from equivocal.experiments.human_data import compare_trials
 from equivocal.human_data import Columns, Experiment, simulate
+from tests.needs import needs
 
 ESTIMATES, LIKELIHOOD = 1e-3, 1e-2
 PRINT = """
@@ -32,14 +31,6 @@ class Fit(NamedTuple):
     log_likelihood: float
     estimates: dict[str, float]
     errors: dict[str, float]
-
-
-@cache
-def has_lme4() -> bool:
-    if which("Rscript") is None:
-        return False
-    tried = subprocess.run(["Rscript", "-e", "library(lme4)"], capture_output=True, check=False)
-    return tried.returncode == 0
 
 
 LARGE, SMALL = (24, 16, 3), (10, 8, 3)  # participants, items, positions
@@ -98,8 +89,7 @@ def run_lme4(folder: Path) -> dict[str, Fit]:
 )
 def test_lme4_agrees_with_our_fits(tmp_path: Path, sizes, how, columns) -> None:
     """Estimates in log odds, or standard deviations of the response, per sd of the measure."""
-    if not has_lme4():
-        pytest.skip("Rscript with lme4 is not installed")
+    needs("lme4")
     write_trials(tmp_path, sizes)
     named, out = replace(Columns(), **columns), tmp_path / "out"
     result = compare_trials(tmp_path / "d.csv", tmp_path / "m.csv", out, columns=named, **how)

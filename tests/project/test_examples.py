@@ -7,10 +7,11 @@ import os
 import re
 import subprocess
 import sys
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+
+from tests.needs import needs
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = sorted((ROOT / "docs" / "examples").glob("*.py"))
@@ -40,8 +41,8 @@ def run(arguments: list[str], folder: Path) -> str:
 @pytest.mark.parametrize("script", EXAMPLES, ids=lambda script: script.name)
 def test_example_runs_and_prints_what_the_page_shows(script: Path, tmp_path: Path) -> None:
     uses_torch = "import torch" in script.read_text(encoding="utf-8")
-    if uses_torch and find_spec("torch") is None:
-        pytest.skip("PyTorch is not installed")
+    if uses_torch:
+        needs("torch")
     written = tmp_path / ("numbers.csv" if uses_torch else "picture.png")
     printed = run([str(script), str(written)], tmp_path)
     assert written.stat().st_size > 100
@@ -62,7 +63,7 @@ def test_every_example_is_on_the_page() -> None:
 @pytest.mark.slow
 def test_blocks_of_the_page_that_need_pytorch(tmp_path: Path) -> None:
     """They are marked `py`, so that test_docs.py leaves them alone."""
-    pytest.importorskip("torch")
+    needs("torch")
     (block,) = re.findall(r"^```py\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
     (data,) = re.findall(
         r"^(from sklearn.datasets .*?^scaled = [^\n]*)", PAGE, re.DOTALL | re.MULTILINE

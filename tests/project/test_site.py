@@ -3,7 +3,6 @@
 import ast
 import json
 import re
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -16,6 +15,7 @@ import typer
 from docs.tools.gallery import ROOT, find_entries, parse_commands
 
 from equivocal.cli.app import app
+from tests.needs import needs
 
 DOCS = ROOT / "docs"
 GALLERY = (DOCS / "gallery.md").read_text(encoding="utf-8")
@@ -157,8 +157,9 @@ def test_commands_of_the_gallery_exist() -> None:
             assert {word for word in words if word.startswith("--")} <= known, entry.block
 
 
-@pytest.mark.skipif(shutil.which("node") is None, reason="KaTeX is tried with Node.js")
 def test_formulas_can_be_set() -> None:
+    """KaTeX sets each of them, in Node.js."""
+    needs("node")
     text = re.sub(r"^```.*?^```", "", (DOCS / "maths.md").read_text("utf-8"), flags=re.M | re.S)
     display = re.findall(r"^\$\$\n(.*?)\n\$\$$", text, re.M | re.S)
     inline = re.findall(r"(?<!\$)\$([^$\n]+)\$(?!\$)", text)

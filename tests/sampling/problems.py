@@ -7,13 +7,13 @@ from typing import NamedTuple
 
 import jax
 import numpy as np
-import pytest
 
 from equivocal.sampling import sample_posterior
 from equivocal.sampling.engine.problem import Likelihood, Problem
 from equivocal.sampling.engine.rows import Rows, lay_out
+from tests.needs import SHARED, needs
 
-REFERENCE = Path(__file__).resolve().parents[3] / "shared" / "reference"
+DATA = Path(__file__).resolve().parents[1] / "data"
 # All seeds on request: EQUIVOCAL_SEEDS=100 make test
 SEEDS = range(int(os.environ.get("EQUIVOCAL_SEEDS", "3")))
 # `test_small` compares it with NumPy, which takes its place for problems as small as those here.
@@ -62,7 +62,7 @@ def rows_of(data: Data, *, prior_mean: object = 0.0, prior_variance: object = 1.
 
 
 class Reference(NamedTuple):
-    """A posterior known from elsewhere; the folder's README says how it was made."""
+    """A posterior known from elsewhere; tests/data/README.md says how it was made."""
 
     features: np.ndarray
     targets: np.ndarray
@@ -85,13 +85,20 @@ GOLD = [
 ]
 
 
+def load_reference(file: str) -> dict[str, np.ndarray]:
+    """Read a file of reference posteriors; the larger ones are not in the repository."""
+    path = DATA / file
+    if not path.is_file():
+        needs("references")
+        path = SHARED / "reference" / file
+    return dict(np.load(path))
+
+
 @cache
 def reference(name: str, variance: str) -> Reference:
-    """One of the reference posteriors, or a skip where they are not beside the checkout."""
-    data_file = REFERENCE / f"gold_data_{name}.npz"
-    if not data_file.is_file():
-        pytest.skip("the reference posteriors are not beside this checkout")
-    data, gold = np.load(data_file), np.load(REFERENCE / f"gold_{name}_s{variance}.npz")
-    answers = {key: gold[key] for key in gold.files if key != "meta"}
+    """One of the reference posteriors."""
+    data = load_reference(f"gold_data_{name}.npz")
+    gold = load_reference(f"gold_{name}_s{variance}.npz")
+    answers = {key: gold[key] for key in gold if key != "meta"}
     arrays = (data[key].astype(np.float64) for key in ("X", "t", "X_test"))
     return Reference(*arrays, answers["prior_mean"], float(answers["prior_var"]), answers)

@@ -126,11 +126,6 @@ def test_without_pytorch_the_way_out_is_named(monkeypatch):
 # PyTorch modules
 
 
-@pytest.fixture(scope="module")
-def torch():
-    return pytest.importorskip("torch")
-
-
 @pytest.fixture
 def net(torch):
     """In training mode, with parts whose evaluation differs from it; one part is frozen."""

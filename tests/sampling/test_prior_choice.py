@@ -387,8 +387,7 @@ def compare(torch, name, seed, epochs, rows):
     return loss / compute_nll(own.numpy().astype(float), test[1])
 
 
-def test_not_worse_than_the_network():
-    torch = pytest.importorskip("torch")
+def test_not_worse_than_the_network(torch):
     assert compare(torch, "wine", 0, 0, "training") <= 1.01
 
 
@@ -396,15 +395,13 @@ def test_not_worse_than_the_network():
 @pytest.mark.parametrize("rows", ["fresh", "training"])
 @pytest.mark.parametrize("epochs", [0, 150])
 @pytest.mark.parametrize("name", ["wine", "cancer", "digits", "digits-softmax"])
-def test_never_worse_than_the_network(name, epochs, rows):
-    torch = pytest.importorskip("torch")
+def test_never_worse_than_the_network(torch, name, epochs, rows):
     ratios = [compare(torch, name, seed, epochs, rows) for seed in range(5)]
     assert max(ratios) <= 1.01
 
 
-def test_clearly_better_where_the_network_is_overconfident():
+def test_clearly_better_where_the_network_is_overconfident(torch):
     """Labels that are mostly noise, learned by heart by a network much too large for them."""
-    torch = pytest.importorskip("torch")
     rng = np.random.default_rng(1)
     x = rng.standard_normal((500, 8)).astype(np.float32)
     y = (rng.random((500, 4)) < 1 / (1 + np.exp(-x[:, :4] / 2))).astype(np.float32)

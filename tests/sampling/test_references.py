@@ -1,4 +1,4 @@
-"""The Gaussian methods against posteriors known from elsewhere (skipped where those are absent)."""
+"""The Gaussian methods against posteriors known from elsewhere (tests/data/README.md)."""
 
 from functools import cache
 
@@ -10,7 +10,7 @@ from equivocal.sampling import Posterior, sample_posterior
 from equivocal.sampling.diagnostics import CALLED_FAR
 from equivocal.sampling.engine.problem import Likelihood, Problem
 from equivocal.sampling.prior_search import compute_bound
-from tests.sampling.problems import GOLD, REFERENCE, reference
+from tests.sampling.problems import GOLD, load_reference, reference
 
 EVERY = pytest.mark.parametrize(("name", "variance"), GOLD)
 
@@ -98,13 +98,8 @@ def test_verdict_does_not_depend_on_the_seed(seed: int) -> None:
 )
 def test_posteriors_from_outside(file: str) -> None:
     """posteriordb's: wide priors, hundreds of rows, three weights."""
-    path = REFERENCE / file
-    if not path.is_file():
-        pytest.skip("the reference posteriors are not beside this checkout")
-    data = np.load(path)
-    prior = np.diag(data["prior_cov"])
-    variance = np.where(np.isfinite(prior) & (prior > 0), np.minimum(prior, 1e4), 1e4)
-    posterior = sample_posterior(data["X"], data["t"], prior_variance=variance)
+    data = load_reference(file)
+    posterior = sample_posterior(data["X"], data["t"], prior_variance=1e4)
     assert posterior.info.converged
     assert posterior.info.gaussian_enough
     mean, covariance = distance(posterior, data["mean"], data["cov"])

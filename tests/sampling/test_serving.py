@@ -17,8 +17,6 @@ from equivocal.errors import UserError
 from equivocal.sampling import Posterior, sample_posterior
 from equivocal.sampling.last_layer import LastLayer, from_torch, last_layer_posterior
 
-torch = pytest.importorskip("torch")
-
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(40, 2)).astype(np.float32)
 LABELS = (X @ RNG.normal(size=(2, 3)) + RNG.logistic(size=(40, 3)) > 0).astype(np.float32)
@@ -26,7 +24,7 @@ CLASSES = np.arange(40) % 3
 
 
 @pytest.fixture
-def net():
+def net(torch):
     torch.manual_seed(0)
     nn = torch.nn
     return nn.Sequential(nn.Linear(2, 3), nn.Tanh(), nn.Dropout(0.5), nn.Linear(3, 3))
@@ -51,7 +49,7 @@ def test_threads_share_a_network(net, belief):
     assert not net[3]._forward_pre_hooks
 
 
-def test_passes_of_other_threads_are_not_recorded(net, belief):
+def test_passes_of_other_threads_are_not_recorded(torch, net, belief):
     """Another thread calls the module itself while features are collected from it."""
     net.eval()
     stop = []
@@ -71,7 +69,7 @@ def test_passes_of_other_threads_are_not_recorded(net, belief):
         running.result()
 
 
-def test_batches_give_the_posterior_of_arrays(net):
+def test_batches_give_the_posterior_of_arrays(torch, net):
     whole = from_torch(net, X, LABELS, prior_variance=0.5)
     data = torch.utils.data.TensorDataset(torch.tensor(X), torch.tensor(LABELS))
     loader = torch.utils.data.DataLoader(data, batch_size=16)
@@ -86,7 +84,7 @@ def test_batches_give_the_posterior_of_arrays(net):
     assert mapped.posterior.mean.shape == (3, 3)
 
 
-def test_missing_labels_of_a_network(net):
+def test_missing_labels_of_a_network(torch, net):
     """NaN where counts are 0: as an array beside, in batches, and as validation."""
     counts = (np.random.default_rng(1).random(LABELS.shape) < 0.7).astype(np.float32)
     gaps = np.where(counts > 0, LABELS, np.nan)
@@ -108,7 +106,7 @@ def test_missing_labels_of_a_network(net):
         from_torch(net, [batches[0], (X[16:32], LABELS[16:32])])
 
 
-def test_predictions_take_batches(net):
+def test_predictions_take_batches(torch, net):
     belief = from_torch(net, X, LABELS, prior_variance=0.5)
     loader = torch.utils.data.DataLoader(torch.tensor(X), batch_size=16)
     pairs = ((X[i : i + 16], LABELS[i : i + 16]) for i in range(0, 40, 16))
@@ -178,7 +176,7 @@ def test_errors_about_validation_name_it(net, validation, message):
         from_torch(net, X, LABELS, validation=validation)
 
 
-def test_nan_in_inputs_is_reported(net):
+def test_nan_in_inputs_is_reported(torch, net):
     """In the first batch, by which the last layer is found, and in a later one."""
     for batch_size in (40, 5):
         with pytest.raises(UserError, match=r"^inputs must be finite, got nan at index \(7, 0\)"):
@@ -190,7 +188,7 @@ def test_nan_in_inputs_is_reported(net):
 
 
 @pytest.mark.parametrize("name", ["text", "state_dict", "tensors", "folder", "missing"])
-def test_a_file_without_a_posterior_is_refused(net, name, tmp_path):
+def test_a_file_without_a_posterior_is_refused(torch, net, name, tmp_path):
     path = tmp_path / name
     if name == "text":
         path.write_text("hello", encoding="utf-8")
@@ -209,7 +207,7 @@ def test_a_file_without_a_posterior_is_refused(net, name, tmp_path):
         assert said.count(". ") == 0, "one sentence"
 
 
-def test_saved_beside_a_state_dict(net, belief, tmp_path):
+def test_saved_beside_a_state_dict(torch, net, belief, tmp_path):
     belief.save(tmp_path / "posterior.safetensors")
     torch.save(net.state_dict(), tmp_path / "network.pt")
     fresh = copy.deepcopy(net)
@@ -241,7 +239,7 @@ def test_callable_is_saved_without_its_code(tmp_path):
 
 
 @pytest.mark.parametrize("targets", [LABELS, CLASSES], ids=["labels", "classes"])
-def test_as_a_pytorch_module(net, targets):
+def test_as_a_pytorch_module(torch, net, targets):
     belief = from_torch(net, X, targets, prior_variance=0.5, num_particles=50)
     module = belief.to_torch()
     np.testing.assert_allclose(module(torch.tensor(X)), belief.predict_proba(X), atol=2e-6)
@@ -252,7 +250,7 @@ def test_as_a_pytorch_module(net, targets):
 
 
 @pytest.mark.slow
-def test_module_predicts_where_there_is_no_jax(belief, tmp_path):
+def test_module_predicts_where_there_is_no_jax(torch, belief, tmp_path):
     program = torch.export.export(belief.to_torch(), (torch.tensor(X),))
     torch.export.save(program, tmp_path / "belief.pt2")
     code = (

@@ -12,8 +12,9 @@ from scripts.make_paradigm_items import MAKERS, make_csv
 from equivocal.suites import PARADIGMS, Suite, load_published_means, load_suite
 from equivocal.suites.suite import DATA
 from equivocal.world import ImpossibleSentenceError, World
+from tests.needs import SHARED, needs
 
-REFERENCE = Path(__file__).resolve().parents[3] / "shared" / "world" / "semantic_update_2018.csv"
+PUBLISHED = SHARED / "world" / "semantic_update_2018.csv"
 
 
 @pytest.fixture(scope="module")
@@ -160,9 +161,9 @@ def test_reversals_are_impossible_and_only_the_incongruent_verb_is_of_another_ev
                 world.true_beliefs(impossible, "agent")
 
 
-@pytest.mark.skipif(not REFERENCE.exists(), reason="the published items are not on this machine")
 def test_published_means_are_those_of_the_published_items() -> None:
-    items = pd.read_csv(REFERENCE)
+    needs("published items")
+    items = pd.read_csv(PUBLISHED)
     items = items[items["model_family"] == "standard"]
     means = items.groupby(["model", "condition"])["semantic_update"].mean().unstack()
     shipped = load_published_means()

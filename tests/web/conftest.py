@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from playwright.sync_api import sync_playwright
 from typer.testing import CliRunner
 
 from equivocal.asking import Comprehender, Source
 from equivocal.cli.app import app
-
-pytest.importorskip("starlette", reason="the page needs the extra `web`")
+from tests.needs import needs
 
 
 @pytest.fixture(scope="session")
@@ -29,13 +29,10 @@ def mind() -> Comprehender:
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Any]:
     """Chromium, one for all tests: Playwright runs once in a process."""
-    sync_api = pytest.importorskip("playwright.sync_api")
-    chromium = shutil.which("chromium")
-    if chromium is None:
-        pytest.skip("no chromium on this machine; on Debian: apt-get install chromium")
-    with sync_api.sync_playwright() as playwright:
+    needs("browser")
+    with sync_playwright() as playwright:
         started = playwright.chromium.launch(
-            executable_path=chromium, args=["--no-sandbox", "--disable-gpu"]
+            executable_path=shutil.which("chromium"), args=["--no-sandbox", "--disable-gpu"]
         )
         yield started
         started.close()

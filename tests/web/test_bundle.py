@@ -2,24 +2,22 @@
 
 import os
 import re
-import shutil
 import subprocess
 import sys
 
 import pytest
 
 from equivocal.web.page import STATIC, bundle_page, bundle_scripts
-
-NODE = shutil.which("node")
+from tests.needs import needs
 
 
 def bundle(modules: dict[str, str]) -> str:
     return bundle_scripts(modules.__getitem__, "app.js")
 
 
-@pytest.mark.skipif(NODE is None, reason="no node on this machine")
 def test_modules_keep_their_own_names() -> None:
     """Two modules with the same private name, one of them imported twice."""
+    needs("node")
     script = bundle(
         {
             "a.js": "const SIZE = 1;\nlet calls = 0;\n"
@@ -30,7 +28,7 @@ def test_modules_keep_their_own_names() -> None:
             "console.log(twice(), count());\n",
         }
     )
-    printed = subprocess.run([str(NODE), "-e", script], capture_output=True, text=True, check=True)
+    printed = subprocess.run(["node", "-e", script], capture_output=True, text=True, check=True)
     assert printed.stdout == "21 3\n"
 
 

@@ -3,10 +3,9 @@
 from typing import Any
 
 import pytest
+import schemathesis
 from hypothesis import HealthCheck, given, settings
-
-schemathesis = pytest.importorskip("schemathesis")
-from schemathesis.specs.openapi.checks import positive_data_acceptance  # noqa: E402
+from schemathesis.specs.openapi.checks import positive_data_acceptance
 
 # of what is described, all but the description itself, which Schemathesis leaves out
 PATHS = ("/api/health", "/api/world", "/api/worlds", "/api/comprehend", "/api/comprehend.csv")

@@ -7,12 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from axe_playwright_python.sync_playwright import Axe
 
 from equivocal.asking import Comprehender
 from equivocal.asking.summary import describe_doubt
 from tests.web.test_engine import compare
-
-axe = pytest.importorskip("axe_playwright_python.sync_playwright")
 
 REVERSAL = "during dinner, the pizza eats the woman"
 SIZES = {
@@ -426,7 +425,7 @@ def test_axe_finds_nothing_and_nothing_overflows(
 ) -> None:
     context = browser.new_context(viewport=_viewport(size), color_scheme=theme)
     tab = opened(context.new_page(), server)
-    found = axe.Axe().run(tab)
+    found = Axe().run(tab)
     problems = [
         (violation["id"], [node["html"][:120] for node in violation["nodes"]])
         for violation in found.response["violations"]

@@ -13,9 +13,13 @@ from pathlib import Path
 import pytest
 
 from equivocal.web.serving import bind_socket, choose_workers
+from tests.needs import needs
 from tests.web.test_api import get
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="one process answers elsewhere")
+
+@pytest.fixture(autouse=True)
+def _linux() -> None:
+    needs("linux")  # elsewhere one process answers
 
 
 @pytest.fixture

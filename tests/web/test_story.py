@@ -5,10 +5,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from axe_playwright_python.sync_playwright import Axe
 
 import equivocal
-
-axe = pytest.importorskip("axe_playwright_python.sync_playwright")
 
 STORY = "during dinner, the pizza eats the woman"
 NAMES = ["False certainty", "Where is the doubt?", "The prior", "Along τ", "The truth"]
@@ -283,7 +282,7 @@ def test_axe_finds_nothing_and_nothing_overflows(
             tab.press("#sentence", "Enter")
             tab.wait_for_selector("#results.stale")
         tab.wait_for_timeout(100)
-        found = axe.Axe().run(tab).response["violations"]
+        found = Axe().run(tab).response["violations"]
         assert [(each["id"], each["nodes"][0]["html"][:120]) for each in found] == []
         assert tab.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
         tab.keyboard.press("ArrowRight")
