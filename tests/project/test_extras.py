@@ -104,21 +104,15 @@ def test_extras_that_need_the_model_bring_it() -> None:
 
 
 def test_importing_is_light_before_the_first_fit() -> None:
-    """Processor time, and what is loaded: scikit-learn with a name, JAX with the first fit."""
+    """scikit-learn is loaded with a name, JAX with the first fit."""
     code = """
-import sys, time
-began = time.process_time()
+import sys
 import equivocal.sampling, equivocal.sklearn, equivocal.metrics
-print(time.process_time() - began, *("jax" in sys.modules, "sklearn" in sys.modules))
+print("jax" in sys.modules, "sklearn" in sys.modules)
 from equivocal.sklearn import EnsembleKalmanClassifier
-print(time.process_time() - began, "jax" in sys.modules, "sklearn.metrics" in sys.modules)
+print("jax" in sys.modules, "sklearn.metrics" in sys.modules)
 EnsembleKalmanClassifier(prior_variance=1.0).fit([[0.0], [1.0]], [0, 1])
 print("jax" in sys.modules)
 """
     _, out, err = run_without(code)
-    first, second, third = out.splitlines()
-    assert float(first.split()[0]) < 1, err  # seen: 0.15, NumPy for the most part
-    assert first.split()[1:] == ["False", "False"]
-    assert float(second.split()[0]) < 1, err  # the estimator with scikit-learn
-    assert second.split()[1:] == ["False", "False"]
-    assert third == "True"
+    assert out.splitlines() == ["False False", "False False", "True"], err
