@@ -73,7 +73,8 @@ def _format_cell(
     own = found[found["dataset"] == dataset].dropna(subset="mean")
     own = own[~own["method"].isin(OWN_NETWORKS)]
     best = str(own["method"].iloc[int(own["mean"].argmin())])
-    against = compare(table[table["dataset"] == dataset], score, best)
+    both = table[(table["dataset"] == dataset) & table["method"].isin([method, best])]
+    against = compare(both, score, best)
     line = against[against["method"] == method].iloc[0]
     text = f"{here['mean'].iloc[0]:.{digits}f}"
     level = method == best or line["difference"] <= line["half"]
