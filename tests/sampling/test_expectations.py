@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy.integrate import quad
-from scipy.special import expit, ndtr, softmax
+from scipy.special import expit, ndtr
 
 from equivocal.sampling.engine.expectations import (
     FITTED,
@@ -16,8 +16,6 @@ from equivocal.sampling.engine.expectations import (
     compute_moments,
     make_kolmogorov_nodes,
 )
-from equivocal.sampling.engine.likelihoods import make_softmax_rule
-from equivocal.sampling.engine.rows import Block
 
 MEANS = [0.0, 0.3, -2.0, 7.0, -15.0, 40.0]
 SDS = [0.0, 0.1, 1.0, 4.0, 25.0, 1e3]
@@ -93,22 +91,3 @@ def test_large_arrays_are_cut_without_a_trace() -> None:
         alone = compute_moments(jnp.asarray(mean[row]), jnp.asarray(variance[row]))
         for found, expected in zip(whole, alone, strict=True):
             np.testing.assert_allclose(found[row], expected, rtol=1e-6, atol=1e-30)
-
-
-@pytest.mark.parametrize(("sd", "near"), [(0.1, 1e-4), (1.0, 0.03), (10.0, 0.12)])
-def test_slopes_of_a_softmax_are_those_of_many_draws(sd: float, near: float) -> None:
-    """E[y(1−y)] of ten classes and 50 rows, relative to its sum over classes, on average.
-
-    Seen: 2e-5, 0.010 and 0.063, of which the draws' own error is 2e-5, 0.002 and 0.02. Without
-    `soften_softmax` the last is 0.22.
-    """
-    rng = np.random.default_rng(0)
-    mu, v = sd * rng.standard_normal((10, 50)) + np.eye(10, 50), np.full((10, 50), sd**2)
-    with jax.enable_x64(True):
-        zero, logits = jnp.zeros((10, 50)), (jnp.asarray(mu), jnp.asarray(v))
-        block = Block(zero[:1].T, 1 + zero[0], zero, zero[0])
-        found = np.asarray(make_softmax_rule(10).expectation(*logits, block).slope)
-    z = rng.standard_normal((1 << 14, 10, 1))
-    y = softmax(mu + sd * np.concatenate([z, -z]), axis=1)
-    exact = (y * (1 - y)).mean(axis=0)
-    assert (np.abs(found - exact).sum(axis=0) / exact.sum(axis=0)).mean() < near

@@ -76,7 +76,7 @@ BAD = {
         X,
         T[:, 0].astype(int),
         {"method": "aldi", "likelihood": "softmax"},
-        "for a softmax use exact-flow",
+        "a softmax has exact draws; leave method out",
     ),
     "softmax of fractions": (X, T[:, 0] / 2, {"likelihood": "softmax"}, "class numbers 0 … K−1"),
     "softmax rows": (X, np.ones((60, 2)), {"likelihood": "softmax"}, "must sum to the row's count"),

@@ -5,27 +5,22 @@ import logging
 import jax
 import numpy as np
 import pytest
-from sklearn.datasets import load_digits
-from sklearn.preprocessing import StandardScaler
 
 from equivocal.sampling import sample_posterior
-from equivocal.sampling.engine import classes, expectations, small
+from equivocal.sampling.engine import expectations, small
 from equivocal.sampling.engine.expectations import compute_moments
-from equivocal.sampling.engine.likelihoods import make_softmax_rule
-from equivocal.sampling.engine.problem import Likelihood, Problem, start_near_prior
 from equivocal.sklearn import EnsembleKalmanClassifier, EnsembleKalmanMultilabel
 
 RNG = np.random.default_rng(0)
 N, D, K = 120, 5, 4
 PSI = RNG.standard_normal((N, D))
 LOGITS = 1.5 * PSI @ RNG.standard_normal((D, K)) + RNG.logistic(size=(N, K))
-LABELS, CLASSES = (LOGITS > 0).astype(float), LOGITS.argmax(axis=1)
+LABELS = (LOGITS > 0).astype(float)
 WEIGHED = RNG.integers(0, 3, (N, K)).astype(float)
 SOME = np.array([1.0, 0.0, 1.0, 1.0])  # the second output has no labels
 CASES = {
     "labels": {"targets": LABELS},
     "single precision": {"targets": LABELS, "dtype": "float32"},
-    "classes": {"targets": CLASSES, "likelihood": "softmax"},
     "counts of rows": {"targets": 2 * LABELS, "counts": np.full(N, 2.0)},
     "counts of targets": {"targets": LABELS * WEIGHED, "counts": WEIGHED},
     "means of their own": {"targets": LABELS, "prior_mean": RNG.standard_normal((K, D))},
@@ -67,7 +62,7 @@ def test_no_program_is_compiled(caplog: pytest.LogCaptureFixture) -> None:
         labels = EnsembleKalmanMultilabel().fit(PSI[:97, :3], LABELS[:97])
         labels.predict_proba(PSI[:31, :3])
         labels.entropies(PSI[:31, :3])
-        EnsembleKalmanClassifier().fit(PSI[:97, :3], CLASSES[:97])
+        EnsembleKalmanClassifier().fit(PSI[:97, :3], LABELS[:97, 0])
     assert "Finished XLA compilation" not in caplog.text
 
 
@@ -102,44 +97,3 @@ def test_moments_are_those_of_the_compiled_program(dtype: type, near: float, lea
     for name, found in expectations.compute_small_moments(mu, v)._asdict().items():
         lost = 100 if name == "excess" else 1  # a difference of terms that are alike for large |μ|
         np.testing.assert_allclose(found, getattr(expected, name), rtol=lost * near, atol=least)
-
-
-def standardise_digits(some: np.ndarray | slice) -> tuple[np.ndarray, np.ndarray]:
-    digits, numbers = load_digits(return_X_y=True)
-    return StandardScaler().fit_transform(digits[some]), numbers[some]
-
-
-@pytest.mark.parametrize("variance", [1.0, 50.0, 2500.0])
-def test_separable_classes_converge_without_compiled_programs(variance: float) -> None:
-    """Seen: 23, 37 and 52 steps; without `soften_softmax` 50 and 2,500 do not converge."""
-    scaled, numbers = standardise_digits(slice(300))
-    rows, widths = np.hstack([scaled, np.ones((300, 1))]), np.append(np.full(64, variance), 25.0)
-    problem = Problem.build(rows, numbers, None, 0.0, widths, Likelihood.SOFTMAX, None)
-    found = small.flow_small(problem, make_softmax_rule(10), 1e-7, start_near_prior(problem, 65))
-    assert found.converged.all()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("which", ["first", "random"])
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_the_default_converges_on_standardised_digits(which: str, dtype: type) -> None:
-    """A prior chosen for separable classes; the first 1,200 once took 1,061 steps in vain."""
-    drawn = np.random.default_rng(0).permutation(1797)[:1200]
-    scaled, numbers = standardise_digits(drawn if which == "random" else slice(1200))
-    model = EnsembleKalmanClassifier().fit(scaled.astype(dtype), numbers)
-    assert model.posterior_.info.converged
-    assert model.n_iter_ < 60
-
-
-def test_classes_that_converge_slowly_get_more_steps() -> None:
-    """Nearly separable under a wide prior: more than fifteen steps, unless the fit is brief."""
-    digits, numbers = load_digits(return_X_y=True)
-    blocks = digits[:900].reshape(-1, 4, 2, 4, 2).mean(axis=(2, 4)).reshape(-1, 16) / 16
-    rows, kind = np.hstack([blocks, np.ones((900, 1))]), Likelihood.SOFTMAX
-    problem = Problem.build(rows, numbers[:900], None, 0.0, 1000.0, kind, None)
-    rule, start = make_softmax_rule(10), start_near_prior(problem, 17)
-    found = small.flow_small(problem, rule, 1e-7, start)
-    assert found.converged.all()
-    assert found.steps.max() > classes.BRIEF_STEPS
-    brief = small.flow_small(problem, rule, 1e-7, start, brief=True)
-    assert brief.steps.max() == classes.BRIEF_STEPS

@@ -38,16 +38,14 @@ from equivocal.sampling.engine.hamiltonian import (
     Chains,
     Rule,
     Target,
-    centre,
     draw_and_start,
-    make_target,
+    iterate_targets,
     watch_chains,
 )
 from equivocal.sampling.engine.placement import find_largest_anywhere
-from equivocal.sampling.engine.plan import make_plan
-from equivocal.sampling.engine.problem import Likelihood, Problem
+from equivocal.sampling.engine.plan import Plan, make_plan
+from equivocal.sampling.engine.problem import Problem
 from equivocal.sampling.engine.settings import Outcome, RunSettings, make_keys
-from equivocal.sampling.engine.streaming import iterate_outputs
 
 TOO_FAR = 1 / 8  # of a variance
 CALLED_FAR = 0.95 * TOO_FAR  # a miss is worse than a false alarm, and far outputs are fewer
@@ -81,27 +79,25 @@ def diagnose_gaussian(
     K, D = outcome.mean.shape
     if outcome.factor is None or outcome.factor.shape[-1] < D:
         return np.full(K, np.nan)
-    joint = problem.likelihood is Likelihood.SOFTMAX
-    rule, every = Rule(adapt=True, mirrored=True, watched=True, joint=joint), np.arange(K)
+    rule, every = Rule(adapt=True, mirrored=True, watched=True), np.arange(K)
     shift, tally = np.zeros(K), Tally(np.zeros(K), np.zeros((K, 2, D)), np.zeros(K, int))
     for own, target in _iterate_targets(problem, outcome, settings, every):
         keys = make_keys(settings.seed + 1, own)  # other draws than the particles
         bend, chains = draw_and_start(keys, target, NUM_DRAWS, NUM_CHAINS, rule)
-        shift[own] = (np.asarray(bend) ** 2).mean(axis=(1, 2))
+        shift[own] = (np.asarray(bend)[..., :D] ** 2).mean(axis=(1, 2))
         tally.keep(own, chains)
-    shift = np.full(K, shift.mean()) if joint else shift
     doubtful = near = np.flatnonzero(~(shift < slight))  # NaN is doubtful, too
     first = 1
     for number, factor in zip(_count_transitions(problem), (*NEAR, 1.0), strict=True):
         if not len(near):
             break
         # streamed rows have their own order, and are read for all outputs alike
-        near = near if problem.in_memory and not joint else every
+        near = near if problem.in_memory else every
         # as many chains as at the first look, dealt evenly to those that are left
         copies = max(len(doubtful) // len(near), 1)
         _watch(problem, outcome, settings, rule, near, copies, tally, first, number)
         first += number
-        shift[doubtful] = estimate_shift(tally, doubtful, joint)
+        shift[doubtful] = estimate_shift(tally, doubtful)
         with np.errstate(divide="ignore"):
             near = near[np.abs(np.log(shift[near] / CALLED_FAR)) < np.log(factor)]
     return shift
@@ -156,7 +152,7 @@ def _watch(
     assert tally.chains is not None, "chains are started first"
     which = np.repeat(np.arange(copies), len(outputs))
     outputs = np.tile(outputs, copies)
-    if problem.in_memory and not rule.joint:  # neighbours then take about as many leaps
+    if problem.in_memory:  # neighbours then take about as many leaps
         order = np.argsort(-np.asarray(tally.chains.step_size)[outputs], kind="stable")
         outputs, which = outputs[order], which[order]
     inward, bend = np.zeros(len(outputs)), np.zeros((len(outputs), 2, D))
@@ -168,7 +164,7 @@ def _watch(
         kept = np.flatnonzero(which[some] == 0)
         ended.append((own[kept], Chains(*(part[kept] for part in jax.device_get(chains)))))
         inward[some] = np.asarray(path.inward, float).sum(axis=(1, 2))
-        pairs = np.asarray(path.bend, float).reshape(len(own), 2, 2, NUM_CHAINS // 4, D)
+        pairs = np.asarray(path.bend, float)[..., :D].reshape(len(own), 2, 2, NUM_CHAINS // 4, D)
         bend[some] = pairs.sum(axis=(1, 3))  # chains c and c + C/2 are a pair
     for own, chains in ended:  # only now: all copies start where the last look ended
         tally.keep(own, chains)
@@ -180,13 +176,18 @@ def _watch(
 def _iterate_targets(
     problem: Problem, outcome: Outcome, settings: RunSettings, outputs: np.ndarray
 ) -> Iterator[tuple[np.ndarray, Target]]:
-    """Yield a list of outputs in groups of one size: their places in the list, and posteriors.
-
-    The last group is filled up with the list's beginning, so that nothing compiles anew.
-    """
-    K, D = outcome.mean.shape
+    """Yield a list of outputs in groups: their places in the list, and posteriors."""
     assert outcome.factor is not None, "a Gaussian has a factor"
-    plan = make_plan(
+    plan, K = plan_diagnosis(problem, settings), len(outcome.mean)
+    small = problem.in_memory and jax.default_backend() == "cpu"
+    parts = max(-(-K // plan.slots), -(-K // GROUP) if small else 1)
+    return iterate_targets(problem, outcome.mean, outcome.factor, plan, outputs, -(-K // parts))
+
+
+def plan_diagnosis(problem: Problem, settings: RunSettings) -> Plan:
+    """Return how many rows and outputs are worked on at a time."""
+    D = problem.num_features
+    return make_plan(
         problem,
         settings.memory_budget,
         per_output=4 * D * D + 8 * (NUM_DRAWS + NUM_CHAINS) * D,
@@ -194,30 +195,14 @@ def _iterate_targets(
         pad=True,
         cpu_slots=GROUP,
     )
-    together = K
-    if problem.likelihood is not Likelihood.SOFTMAX:
-        small = problem.in_memory and jax.default_backend() == "cpu"
-        parts = max(-(-K // plan.slots), -(-K // GROUP) if small else 1)
-        together = -(-K // parts)
-    centred, places = centre(problem, outcome.mean), np.arange(K)
-    if not np.array_equal(outputs, places):
-        places = np.resize(np.arange(len(outputs)), -(-len(outputs) // together) * together)
-        centred = centred.select(outputs[places])
-    for some, rows in iterate_outputs(centred, plan, together):
-        here = places[some.start : some.stop]
-        own = outputs[here]
-        mean, factor = map(jax.device_put, (outcome.mean[own], outcome.factor[own]))
-        yield here, make_target(rows, mean, factor, plan.num_features)
 
 
-def estimate_shift(tally: Tally, outputs: np.ndarray, joint: bool) -> np.ndarray:
+def estimate_shift(tally: Tally, outputs: np.ndarray) -> np.ndarray:
     """Return the shifts of some outputs, maths (27)."""
     number, D = tally.number[outputs], tally.bend.shape[-1]
     halves = tally.bend[outputs] / (number[:, None, None] / 2)
     found = tally.inward[outputs] / number - (halves[:, 0] * halves[:, 1]).sum(axis=-1)
-    if joint:
-        found = np.full(len(found), found.mean())
-    return np.abs(found) / D if joint else shrink_to_mean(np.abs(found) / D, number)
+    return shrink_to_mean(np.abs(found) / D, number)
 
 
 def shrink_to_mean(shift: np.ndarray, number: np.ndarray) -> np.ndarray:

@@ -14,7 +14,7 @@ import numpy as np
 from equivocal.errors import did_you_mean
 from equivocal.machine import use_one_blas_thread
 from equivocal.sampling.assembly import Provenance, assemble
-from equivocal.sampling.diagnostics import diagnose_gaussian, is_far
+from equivocal.sampling.diagnostics import diagnose_gaussian, is_far, plan_diagnosis
 from equivocal.sampling.engine.inputs import check_choice, fail
 from equivocal.sampling.engine.placement import (
     check_same,
@@ -22,11 +22,13 @@ from equivocal.sampling.engine.placement import (
     refuse_together,
     spread_over,
 )
-from equivocal.sampling.engine.problem import Problem
+from equivocal.sampling.engine.plan import check_budget, choose_limit
+from equivocal.sampling.engine.problem import Likelihood, Problem
 from equivocal.sampling.engine.settings import Observer, Outcome, Report, RunSettings
-from equivocal.sampling.methods import METHODS, Request
+from equivocal.sampling.held_out import OUTPUTS, take_some
+from equivocal.sampling.methods import DEFAULT, EXACT, METHODS, Request
 from equivocal.sampling.posterior import Posterior
-from equivocal.sampling.prior_choice import Choice, choose_prior
+from equivocal.sampling.prior_choice import Choice, Question, choose_prior
 from equivocal.sampling.samplers import exact_flow, hmc, mean_field
 from equivocal.seeds import Seed
 
@@ -60,7 +62,7 @@ def sample_posterior(
     trained: Any = None,
     evidence: Any = 1.0,
     likelihood: str = "bernoulli",
-    method: str = "exact-flow",
+    method: str | None = None,
     num_particles: int | None = None,
     num_steps: int | None = None,
     tolerance: float | None = None,
@@ -111,9 +113,10 @@ def sample_posterior(
         posterior is proportional to likelihoodᵇ × prior (a power posterior). 1 is Bayes' rule.
     likelihood : "bernoulli" or "softmax"
         K yes/no outputs, or one of K classes.
-    method : str
+    method : str, optional
         "exact-flow", "mean-field", "dropout-deterministic", "homotopy", "aldi", "laplace", "hmc",
-        "nuts"; the module of each in this package says what it computes.
+        "nuts"; the module of each in this package says what it computes. By default "exact-flow",
+        and for a softmax "hmc", its only method.
     num_particles : int, optional
         J; by default max(200, 2 D), for "hmc" 1,600 and for "nuts" 4,000 draws in all.
     num_steps : int, optional
@@ -174,6 +177,8 @@ def sample_posterior(
     >>> posterior.predict_proba(x).shape
     (3, 1)
     """
+    if method is None:
+        method = EXACT if likelihood == Likelihood.SOFTMAX else DEFAULT
     given = {name: value for name, value in locals().items() if name not in ("devices", "options")}
     began = time.perf_counter()
     over = choose_devices(devices)
@@ -185,6 +190,7 @@ def sample_posterior(
         problem.check_range()
         with _set_precision(problem):
             choice = None
+            _check_memory(problem, method, config, settings, question, diagnose)
             if question is not None:
                 choice = choose_prior(problem, settings, question)
                 problem = _apply_choice(problem, choice)
@@ -236,8 +242,8 @@ def _run(
     quadrature = getattr(config, "expectations", "quadrature") == "quadrature"
     flows = chosen.run in (exact_flow.run, mean_field.run) and quadrature
     if start is not None and flows and settings.num_steps is None:
-        rule, near = mean_field.choose_rule(problem), (start[0][outputs], start[1][outputs])
-        outcome = mean_field.run_gaussian(problem, rule, settings, start=near)
+        near = start[0][outputs], start[1][outputs]
+        outcome = mean_field.run_gaussian(problem, mean_field.RULE, settings, start=near)
     else:
         outcome = chosen.run(problem, config, settings)
     if diagnose:
@@ -245,6 +251,32 @@ def _run(
     if settings.refine and is_far(outcome).any():
         hmc.refine(problem, outcome, is_far(outcome), settings)
     return outcome
+
+
+def _check_memory(
+    problem: Problem,
+    method: str,
+    config: Any,
+    settings: RunSettings,
+    question: Question | None,
+    diagnose: bool,
+) -> None:
+    """Refuse a budget without room for each stage of the run, and name one that has it for all."""
+    free = replace(settings, memory_budget=1 << 62)
+    needs, parts = [], [part for _, part in problem.split()]
+    if question is not None and problem.likelihood is Likelihood.BERNOULLI:
+        fitted = take_some(problem, problem.num_outputs if question.per_output else OUTPUTS)[0]
+        needs += [
+            mean_field.count_bytes(part, replace(free, num_steps=None))
+            for _, part in fitted.split()
+        ]
+    for part in parts:
+        needs.append(METHODS[method].count_bytes(part, config, free))
+        if METHODS[method].gaussian and diagnose:
+            needs.append(plan_diagnosis(part, free).least)
+        if settings.refine:
+            needs.append(hmc.plan_run(part, hmc.HmcConfig(), replace(free, num_steps=None)).least)
+    check_budget(problem, choose_limit(settings.memory_budget), max(needs))
 
 
 def _apply_choice(problem: Problem, choice: Choice) -> Problem:

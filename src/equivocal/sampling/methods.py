@@ -25,6 +25,7 @@ from equivocal.sampling.engine.inputs import (
     fail,
     name_argument,
 )
+from equivocal.sampling.engine.plan import Plan
 from equivocal.sampling.engine.problem import Likelihood, Problem, collapse
 from equivocal.sampling.engine.products import Precision
 from equivocal.sampling.engine.settings import Outcome, RunSettings
@@ -55,27 +56,63 @@ class Method:
     config: type
     run: Callable[[Problem, Any, RunSettings], Outcome]
     gaussian: bool = False  # its posterior is N(mean, covariance), and particles are drawn from it
-    everywhere: bool = False  # also takes a softmax, rows in files and rounded products
+    everywhere: bool = False  # also takes rows in files and rounded products
     draws: int | None = None  # default number of particles; None: it depends on D
     observable: bool = False  # moves an ensemble along τ, which can be observed
+    # bytes of the smallest budget that has room for a run
+    count_bytes: Callable[[Problem, Any, RunSettings], int] = lambda *_: 0
+
+
+def count_flow(problem: Problem, config: Any, settings: RunSettings) -> int:
+    """Return the bytes of the smallest budget that has room for a flow."""
+    del config
+    return mean_field.count_bytes(problem, settings)
+
+
+def count_plan(plan: Callable[[Problem, RunSettings], Plan]) -> Callable[..., int]:
+    """Return a function that gives the least bytes of a plan."""
+    return lambda problem, _, settings: plan(problem, settings).least
 
 
 METHODS = {
     "exact-flow": Method(
-        exact_flow.ExactFlowConfig, exact_flow.run, gaussian=True, everywhere=True
+        exact_flow.ExactFlowConfig,
+        exact_flow.run,
+        gaussian=True,
+        everywhere=True,
+        count_bytes=exact_flow.count_bytes,
     ),
     "mean-field": Method(
-        mean_field.MeanFieldConfig, mean_field.run, gaussian=True, everywhere=True
+        mean_field.MeanFieldConfig,
+        mean_field.run,
+        gaussian=True,
+        everywhere=True,
+        count_bytes=count_flow,
     ),
     "dropout-deterministic": Method(
-        dropout_deterministic.DropoutConfig, dropout_deterministic.run, observable=True
+        dropout_deterministic.DropoutConfig,
+        dropout_deterministic.run,
+        observable=True,
+        count_bytes=count_plan(dropout_deterministic.plan_run),
     ),
-    "homotopy": Method(homotopy.HomotopyConfig, homotopy.run, observable=True),
-    "aldi": Method(aldi.AldiConfig, aldi.run, observable=True),
-    "laplace": Method(laplace.LaplaceConfig, laplace.run, gaussian=True, everywhere=True),
-    "hmc": Method(hmc.HmcConfig, hmc.run, everywhere=True, draws=1_600),
+    "homotopy": Method(
+        homotopy.HomotopyConfig,
+        homotopy.run,
+        observable=True,
+        count_bytes=count_plan(homotopy.plan_run),
+    ),
+    "aldi": Method(
+        aldi.AldiConfig, aldi.run, observable=True, count_bytes=count_plan(aldi.plan_run)
+    ),
+    "laplace": Method(
+        laplace.LaplaceConfig, laplace.run, gaussian=True, everywhere=True, count_bytes=count_flow
+    ),
+    "hmc": Method(
+        hmc.HmcConfig, hmc.run, everywhere=True, draws=1_600, count_bytes=hmc.count_bytes
+    ),
     "nuts": Method(nuts.NutsConfig, nuts.run, draws=4_000),
 }
+DEFAULT, EXACT = "exact-flow", "hmc"  # for yes/no outputs, and for a softmax
 EVERYWHERE = ", ".join(name for name, method in METHODS.items() if method.everywhere)
 OBSERVABLE = ", ".join(name for name, method in METHODS.items() if method.observable)
 
@@ -143,6 +180,7 @@ class Request(SimpleNamespace):
         checked._check_choice(streamed or several)
         problem = checked._build(streamed)
         check_per_output(problem, self.method)
+        hmc.check_size(problem)
         settings = checked._choose_settings(problem)
         return problem, settings, None if streamed or several else checked._ask(problem)
 
@@ -177,9 +215,10 @@ class Request(SimpleNamespace):
                 f"method {method!r} needs its rows in memory, and they are larger than "
                 f"memory_budget; these read them from the file: {EVERYWHERE}."
             )
-        if self.likelihood == Likelihood.SOFTMAX and not everywhere:
+        if self.likelihood == Likelihood.SOFTMAX and method != EXACT:
             fail(
-                f"method {method!r} is for likelihood='bernoulli'; for a softmax use {EVERYWHERE}."
+                f"method {method!r} is for likelihood='bernoulli': a softmax has exact draws; "
+                f"leave method out, or pass method={EXACT!r}."
             )
         if several and method == "nuts":
             fail("method 'nuts' runs on one device; leave out devices, or use 'exact-flow'.")
@@ -213,6 +252,8 @@ class Request(SimpleNamespace):
             fail("prior_choice and prior_per_output are for prior_variance='auto'; pass that, too.")
         if self.prior_per_output and self.likelihood == Likelihood.SOFTMAX:
             fail("prior_per_output is for likelihood='bernoulli': classes share their prior.")
+        if self.prior_choice == CHOICES[1] and self.likelihood == Likelihood.SOFTMAX:
+            fail("prior_choice='evidence' is for likelihood='bernoulli'; leave it out.")
         if self.prior_per_output and METHODS[self.method].observable:
             fail(f"prior_per_output is not for method {self.method!r}; use 'exact-flow'.")
         if (self.automatic or self.validation is not None) and elsewhere:

@@ -17,7 +17,8 @@ from functools import cached_property
 
 import numpy as np
 
-from equivocal.sampling.engine.problem import Problem
+from equivocal.sampling.engine.classes import find_mode
+from equivocal.sampling.engine.problem import Likelihood, Problem
 from equivocal.sampling.engine.settings import RunSettings
 from equivocal.sampling.held_out import (
     Fold,
@@ -29,7 +30,7 @@ from equivocal.sampling.held_out import (
     predict_network,
     score_log_probabilities,
 )
-from equivocal.sampling.samplers.mean_field import Fit, choose_rule, run_gaussian
+from equivocal.sampling.samplers.mean_field import RULE, Fit, run_gaussian
 
 # Prior variance of an intercept's logit: base rates from 0.01 % to 99.99 % lie within two sd.
 INTERCEPT = 25.0
@@ -201,13 +202,20 @@ class Contest:
 
 
 def fit_weights(problem: Problem, settings: RunSettings, start: Fit | None = None) -> Fit:
-    """Return the Gaussian fit; outputs with priors of their own are fitted in groups."""
+    """Return the Gaussian fit, or the mode of a softmax.
+
+    Outputs with priors of their own are fitted in groups.
+    """
     K, D = problem.num_outputs, problem.num_features
+    if problem.likelihood is Likelihood.SOFTMAX:  # the most probable weights, without a spread
+        w = None if start is None else (start[0] - problem.prior_mean) / problem.prior_scale
+        mode = find_mode(problem, w).astype(problem.dtype)
+        return problem.to_weights(mode), np.zeros((K, D, 1), problem.dtype)
     mean, factor = np.empty((K, D), problem.dtype), np.empty((K, D, D), problem.dtype)
     for own, part in problem.split():
         some = np.resize(own, part.num_outputs)
         near = None if start is None else (start[0][some], start[1][some])
-        outcome = run_gaussian(part, choose_rule(part), settings, start=near)
+        outcome = run_gaussian(part, RULE, settings, start=near)
         assert outcome.factor is not None, "a flow gives a factor"
         mean[own] = part.to_weights(outcome.mean)[: len(own)]
         factor[own] = (outcome.factor * part.prior_scale[:, None])[: len(own)]

@@ -27,7 +27,7 @@ The evidence bound L, docs/maths.md (4), of a Gaussian fit is
 
     L_k = E_q log p(t_k | θ_k) − KL(q_k ‖ prior)  ≤  log p(t_k).
 
-For a softmax L_k holds the answers of class k, and only the sum over k is a bound. L is a good
+L is a good
 estimate of the log evidence (docs/sampling.md has a table), but rows that the features were trained
 on are not evidence for weights on these features: there it favours priors that are too wide.
 
@@ -38,8 +38,8 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 
-from equivocal.sampling.engine.problem import Likelihood, Problem
-from equivocal.sampling.held_out import Logits, compute_logits, draw_log_softmax
+from equivocal.sampling.engine.problem import Problem
+from equivocal.sampling.held_out import Logits, compute_logits
 from equivocal.sampling.predictions import average_logistic
 from equivocal.sampling.prior_contest import Candidate, Contest, Prior
 
@@ -225,9 +225,6 @@ def compute_bound(problem: Problem, mean: np.ndarray, factor: np.ndarray) -> np.
 def _average_log_likelihood(problem: Problem, logits: Logits) -> np.ndarray:
     """Return E log p(t | θ) of each output, summed over rows."""
     t = problem.targets.astype(np.float64)
-    if problem.likelihood is Likelihood.SOFTMAX:
-        drawn = [(t * log_y).sum(axis=0) for log_y in draw_log_softmax(logits)]
-        return np.asarray(np.mean(drawn, axis=0))
     mu, v = logits
     softplus = np.maximum(mu, 0) + average_logistic(mu, v).excess
     c = problem.counts.reshape(len(t), -1)

@@ -49,7 +49,7 @@ class _EnsembleKalman(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     prior_per_output: bool = False
     fit_intercept: bool = True
     class_weight: Any = None
-    method: str = "exact-flow"
+    method: str | None = None
     num_particles: int | None = None
     num_steps: int | None = None
     diagnose: bool = False
@@ -375,10 +375,10 @@ class EnsembleKalmanClassifier(_EnsembleKalman):
         The weight of each class, as in scikit-learn. For labels, the weights of 0 and 1 in every
         label, or a list of such weights, one per label.
     multi_class : "softmax" or "one-vs-rest"
-        The model of three or more classes; one-vs-rest divides the probabilities by their sum.
+        The model of three or more classes; one-vs-rest divides the probabilities by their sum, and
+        takes far less time where there are many rows, features or classes.
     method, num_particles, num_steps
-        As in `equivocal.sampling.sample_posterior`; for a softmax "exact-flow", "mean-field" or
-        "laplace".
+        As in `equivocal.sampling.sample_posterior`; a softmax has exact draws alone.
     diagnose : bool
         Whether to check how well a Gaussian describes the posterior; see `posterior_.info`.
         Predictions do not depend on it.

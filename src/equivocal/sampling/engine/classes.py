@@ -1,227 +1,222 @@
-"""The flow of a softmax in NumPy: the fixed point of `flow` for classes, found in tens of steps.
+"""The mode of a softmax, and the Gaussian N(m, GGᵀ) nearest its posterior, over all K·D weights.
 
-With one likelihood for all classes, docs/maths.md (19), steps (15) converge slowly where classes
-are separable. The weight of a row, W = c E[y(1−y)]/τ, then depends on the spread of its logits, and
-changes by more than they do; and the weights that two similar classes share are determined by the
-prior alone, which the covariance of each class does not represent. So here
+The Gaussian is where docs/maths.md (5) holds, with the curvature between classes, (19),
 
-- means are found by Newton steps with the curvature between classes, c (diag E[y] − E[yyᵀ])/τ,
-  solved by conjugate gradients with the covariances as preconditioner;
-- log W is the only other unknown: it gives P_k⁻¹ = I + Ψᵀ diag(W_k) Ψ, from which follow the means
-  and a new W. That map is iterated with Anderson's mixing (Walker and Ni 2011, SIAM Journal on
-  Numerical Analysis 49:1715): the next log W is the combination of the last `KEPT` whose residuals
-  cancel best, rows weighted by their information W ψᵀPψ.
+    H = Σ_n c_n (diag E[y_n] − E[y_n y_nᵀ]) ⊗ ψ_n ψ_nᵀ.
 
-Averages are over a softmax at the temperature τ of `likelihoods.soften_softmax`, so that the map is
-smooth also where logits are wide.
+It is no more than the coordinates of `samplers.hmc`, whose draws do not depend on how near it is;
+the mode is what priors are compared by. A Gaussian for each class would not do: it cannot tell
+contrasts of classes, which the data determine, from a vector that is added to all of them, of which
+the data say nothing.
 
-The constants may be changed: they affect the number of steps, not the fixed point. Problems that do
-not converge here are solved by `flow`.
+The mode is found by Newton steps, solved by conjugate gradients. On separable classes its curvature
+is far too small. So from there P⁻¹ moves by damped steps (14), with averages over a few fixed draws
+and the mean following at each. Where logits are wide, a softmax is nearly a step at each draw, and
+an average of few steps is rough. A softmax at temperature τ gives the probabilities that each class
+has the largest logit once Gumbel noise of variance τ² π²/6 is added: it takes the place of a part
+of the variance that all logits of a row have, and draws scatter by the rest.
+
+The constants affect the effort, not the law of the draws.
 """
 
-from collections import deque
-from collections.abc import Iterable
-from typing import Any, NamedTuple
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
 
-from equivocal.sampling.engine.flow import LONGEST
-from equivocal.sampling.engine.likelihoods import FlowRule, soften_softmax
-from equivocal.sampling.engine.problem import Problem, Start
-from equivocal.sampling.engine.rows import SmallRows
-from equivocal.sampling.engine.settings import Outcome
+from equivocal.sampling.engine.placement import sum_everywhere
+from equivocal.sampling.engine.problem import Problem
+from equivocal.sampling.engine.small import invert_triangular
 
-__all__ = ["find_points", "flow_classes", "is_served"]
+__all__ = ["count_gaussian_bytes", "find_gaussian", "find_mode"]
 
-STEPS, BRIEF_STEPS = 250, 15
-SOON, NEAR = 60, 1.0  # give up if after so many steps the least residual is larger than this
-MOST_PAIRS = 1 << 24  # largest N K², the size of the curvature between classes
-KEPT, SHORT = 8, 0.3  # steps that are mixed; how far along its residual each of them goes
-LARGEST_STEP = 1.0  # largest change of log W
-LEAST_LOGIT = -40.0  # smallest logit, relative to the largest of a row
-LEAST = np.log(1e-30)  # smallest log W: such rows have no influence
-# Most Newton steps for a mean, shortenings of a step, and products of conjugate gradients.
-NEWTON_STEPS, SHORTENINGS, PRODUCTS = 6, 6, 60
-EXACT = 0.05  # a mean is found to this share of the residual of W
+NEWTON_STEPS, HALVINGS, PRODUCTS = 60, 20, 60
+NEAR = 1e-4  # squared distance from the mode, in posterior sd
+PAIRS = 32  # of opposite draws
+STEPS, DAMPING, CLOSE = 10, 0.6, 0.1  # of (14); relative misfit of P that is close enough
+CORRECTIONS, SHORT = 4, 0.01  # of the mean; squared length, for each weight, that needs no more
+PART, NARROW = 0.75, 4.0  # of a row's least variance that τ takes, and less below this variance
 TOGETHER = 1 << 18  # numbers at a time, so that a CPU's cache holds them
 
 
-class Averages(NamedTuple):
-    """Averages over N(m, GGᵀ) for all classes."""
-
-    gradient: np.ndarray  # (K, D), g̃
-    weights: np.ndarray  # (K, N), W
-    likely: np.ndarray  # (K, N), c E[y]/τ
-    pairs: np.ndarray  # (N, K, K), c E[yyᵀ]/τ
-
-
-class Classes(NamedTuple):
-    """Rows with counts above zero, in coordinates where the prior is N(0, I)."""
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ClassRows:
+    """Rows in coordinates where the prior is N(0, I), in double precision."""
 
     features: np.ndarray  # (N, D), ψ √v
-    counts: np.ndarray  # (1, N)
-    targets: np.ndarray  # (K, N)
-    offsets: np.ndarray  # (1, N) or (K, N)
-    points: np.ndarray  # (Q, K)
+    counts: np.ndarray  # (N, 1)
+    targets: np.ndarray  # (N, K)
+    offsets: np.ndarray  # (N, K) or (N, 1)
 
-    def average(self, mean: np.ndarray, sd: np.ndarray) -> Averages:
-        """Return the averages over logits with these standard deviations, (K, N)."""
-        c, (tau, rest) = self.counts, soften_softmax(sd**2)
-        mu = ((mean @ self.features.T + self.offsets) / tau).T
-        (N, K), Q, spread = mu.shape, len(self.points), (rest / tau).T
-        y, pairs = np.empty((N, K), mu.dtype), np.empty((N, K, K), mu.dtype)
-        part = max(1, TOGETHER // (Q * K))
-        for first in range(0, N, part):
-            some = slice(first, first + part)
-            drawn = mu[some, None] + spread[some, None] * self.points
-            drawn -= drawn.max(axis=2, keepdims=True)
-            np.maximum(drawn, LEAST_LOGIT, out=drawn)  # products of subnormal numbers are slow
-            np.exp(drawn, out=drawn)
-            drawn /= drawn.sum(axis=2, keepdims=True)
-            y[some] = drawn.mean(axis=1)
-            pairs[some] = np.matmul(drawn.swapaxes(1, 2), drawn) / Q
-        gradient = (c * y.T - self.targets) @ self.features + mean
-        pairs *= (c / tau).T[..., None]
-        likely = c / tau * y.T
-        weights = likely - np.einsum("nkk->kn", pairs)
-        return Averages(gradient, weights, likely, pairs)
+    @classmethod
+    def lay_out(cls, problem: Problem) -> "ClassRows":
+        """Return the rows of a problem that count."""
+        some = problem.counts > 0
+        psi = problem.features[some].astype(float)
+        return cls(
+            features=psi * problem.prior_scale,
+            counts=problem.counts[some, None].astype(float),
+            targets=problem.targets[some].astype(float),
+            offsets=psi @ problem.prior_mean.T.astype(float),
+        )
 
-    def find_factors(self, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return G with GGᵀ = (I + Ψᵀ diag(W_k) Ψ)⁻¹, (K, D, D), and the sd of each logit."""
-        F, identity = self.features, np.eye(self.features.shape[1], dtype=weights.dtype)
-        precision = np.stack([identity + (F.T * w) @ F for w in weights])
-        G = np.linalg.inv(np.linalg.cholesky(precision)).swapaxes(1, 2)
-        return G, np.stack([np.linalg.norm(F @ each, axis=1) for each in G])
+    def cut(self, size: int) -> "Iterator[ClassRows]":
+        """Yield so many rows at a time."""
+        for first in range(0, len(self.features), size):
+            parts = {name: part[first : first + size] for name, part in vars(self).items()}
+            yield ClassRows(**parts)
 
-    def find_means(
-        self, mean: np.ndarray, G: np.ndarray, sd: np.ndarray, tolerance: float
-    ) -> tuple[np.ndarray, Averages]:
-        """Return the means at fixed covariances, by damped Newton steps, and the averages there."""
-        found = self.average(mean, sd)
-        for number in range(NEWTON_STEPS):
-            along = np.matmul(found.gradient[:, None], G)
-            if number and (along**2).sum() <= tolerance**2:
-                break
-            direction = self._solve(found, G)
-            slope, length = float((found.gradient * direction).sum()), 1.0
-            for _ in range(SHORTENINGS):
-                near = self.average(mean - length * direction, sd)
-                # the loss is convex: beyond its minimum along the line the slope changes its sign
-                there = float((near.gradient * direction).sum())
-                if not there < -0.5 * slope:
+    def find_mode(self, mean: np.ndarray) -> np.ndarray:
+        """Return the mode, (K, D), from a start: Newton steps, halved until the loss falls."""
+        F, c, t = self.features, self.counts, self.targets
+
+        def evaluate(a: np.ndarray, m: np.ndarray) -> tuple[float, np.ndarray]:
+            a = a - a.max(axis=1, keepdims=True)
+            log_y = a - np.log(np.exp(a).sum(axis=1, keepdims=True))
+            return float(sum_everywhere(-(t * log_y).sum())) + 0.5 * (m**2).sum(), np.exp(log_y)
+
+        a = F @ mean.T + self.offsets
+        loss, y = evaluate(a, mean)
+        for _ in range(NEWTON_STEPS):
+            gradient = sum_everywhere((c * y - t).T @ F) + mean
+            direction = self._solve(y, gradient)
+            along, slope, length = F @ direction.T, float((gradient * direction).sum()), 1.0
+            for _ in range(HALVINGS):
+                moved = mean - length * direction
+                lower, y_there = evaluate(a - length * along, moved)
+                if lower <= loss - 1e-4 * length * slope:
                     break
-                length *= max(0.1, slope / (slope - there))
-            mean, found = mean - length * direction, near
-        # adding one vector to all classes changes no probability; under the prior it is best zero
-        return mean - mean.mean(axis=0), found
+                length /= 2
+            else:
+                return mean  # round-off
+            mean, a, loss, y = moved, a - length * along, lower, y_there
+            if slope < NEAR:
+                break
+        return mean
 
-    def _solve(self, found: Averages, G: np.ndarray) -> np.ndarray:
-        """Return an approximate H⁻¹ g̃ for the curvature of all classes, by conjugate gradients."""
-
-        def precondition(g: np.ndarray) -> np.ndarray:
-            return np.matmul(np.matmul(g[:, None], G), G.swapaxes(1, 2))[:, 0]
-
-        total, residual = np.zeros_like(found.gradient), found.gradient
-        direction = near = precondition(residual)
+    def _solve(self, y: np.ndarray, gradient: np.ndarray) -> np.ndarray:
+        """Return an approximate P g̃ where the probabilities are y, by conjugate gradients."""
+        F, cy, identity = self.features, self.counts * y, np.eye(self.features.shape[1])
+        own = [sum_everywhere((F.T * w) @ F) + identity for w in (cy * (1 - y)).T]
+        inverse = np.linalg.inv(np.stack(own))
+        total, residual = np.zeros_like(gradient), gradient
+        direction = near = np.matmul(residual[:, None], inverse)[:, 0]
         size = first = (residual * near).sum()
         for _ in range(PRODUCTS):
-            logits = direction @ self.features.T
-            mixed = np.matmul(found.pairs, logits.T[..., None])[..., 0].T
-            product = (found.likely * logits - mixed) @ self.features + direction
+            if not size > 1e-4 * first:
+                break
+            logits = F @ direction.T
+            mixed = cy * (logits - (y * logits).sum(axis=1, keepdims=True))
+            product = sum_everywhere(mixed.T @ F) + direction
             length = size / (direction * product).sum()
             total, residual = total + length * direction, residual - length * product
-            near = precondition(residual)
+            near = np.matmul(residual[:, None], inverse)[:, 0]
             before, size = size, (residual * near).sum()
-            if not size > 1e-3 * first:
-                break
             direction = near + (size / before) * direction
         return total
 
-    def measure_misfit(self, G: np.ndarray, change: np.ndarray) -> np.ndarray:
-        """Return ‖Gᵀ Ψᵀ diag(change) Ψ G‖ of each class, (K,)."""
-        products = (self.features @ each for each in G)
-        return np.array(
-            [np.linalg.norm((B.T * d) @ B) for B, d in zip(products, change, strict=True)]
-        )
+    def sum_losses(self, m: np.ndarray, deviations: np.ndarray) -> tuple[float, np.ndarray]:
+        """Return the loss and g̃ = Ψᵀ(c E[y] − t) + m, averaged over weights m ± deviations."""
+        loss, gradient = 0.0, np.zeros_like(m)
+        for part in self.cut(count_together(m, deviations)):
+            mu, _, y, log_partition = part.average(m, deviations)
+            loss += float((part.counts[:, 0] * log_partition).sum() - (part.targets * mu).sum())
+            gradient += (part.counts * y.mean(axis=0) - part.targets).T @ part.features
+        return float(sum_everywhere(loss)) + 0.5 * (m**2).sum(), sum_everywhere(gradient) + m
+
+    def sum_curvature(self, m: np.ndarray, deviations: np.ndarray) -> np.ndarray:
+        """Return H + I, (K D, K D), averaged likewise."""
+        K, D = m.shape
+        H = np.zeros((K, D, K, D))
+        for part in self.cut(count_together(m, deviations)):
+            _, tau, y, _ = part.average(m, deviations)
+            c, rows = part.counts / tau, part.features
+            average, y = y.mean(axis=0), np.ascontiguousarray(y.transpose(1, 2, 0))
+            weights = -np.matmul(y, y.swapaxes(1, 2)) * (c[..., None] / y.shape[-1])
+            weights[:, range(K), range(K)] += c * average
+            for k in range(K):
+                weighed = weights[:, k, k:, None] * rows[:, None]
+                H[k, :, k:] += (rows.T @ weighed.reshape(len(rows), -1)).reshape(D, -1, D)
+        for k in range(K):
+            H[k + 1 :, :, k] = H[k, :, k + 1 :].swapaxes(0, 1)
+        return np.asarray(sum_everywhere(H)).reshape(K * D, K * D) + np.eye(K * D)
+
+    def average(
+        self, m: np.ndarray, deviations: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """Return μ (n, K), τ (n, 1), y at each draw (draws, n, K), and τ E[log Σ e^(a/τ)] (n,)."""
+        mu = self.features @ m.T + self.offsets
+        moved = self.features @ deviations.swapaxes(1, 2)
+        moved -= moved.mean(axis=2, keepdims=True)  # what all classes share changes no probability
+        v = (moved**2).mean(axis=0)
+        least = v.min(axis=1, keepdims=True)
+        taken = PART * least * (least / (least + NARROW))
+        tau = np.sqrt(1 + 6 / math.pi**2 * taken)
+        moved *= np.sqrt((v - taken) / np.maximum(v, np.finfo(float).tiny))
+        a = np.concatenate([mu + moved, mu - moved]) / tau
+        top = a.max(axis=2, keepdims=True)
+        y = np.exp(np.subtract(a, top, out=a), out=a)
+        total = y.sum(axis=2, keepdims=True)
+        log_partition = tau[:, 0] * (top + np.log(total))[..., 0].mean(axis=0)
+        y /= total
+        return mu, tau, y, log_partition
+
+    def correct_mean(self, m: np.ndarray, G: np.ndarray, deviations: np.ndarray) -> np.ndarray:
+        """Take steps m ← m − α P g̃(m); the loss over fixed deviations is convex in m."""
+        loss, gradient = self.sum_losses(m, deviations)
+        for _ in range(CORRECTIONS):
+            along = gradient.ravel() @ G
+            slope, direction, length = along @ along, (G @ along).reshape(m.shape), 1.0
+            for _ in range(HALVINGS):
+                found = self.sum_losses(m - length * direction, deviations)
+                if found[0] <= loss - 1e-4 * length * slope:
+                    break
+                length /= 4
+            else:
+                return m
+            m, (loss, gradient) = m - length * direction, found
+            if slope < SHORT * m.size:
+                break
+        return m
 
 
-def find_points(rule: FlowRule) -> np.ndarray | None:
-    """Return the points over which a softmax is averaged; None for other rules."""
-    keywords: dict[str, Any] = getattr(rule.expectation, "keywords", {})
-    return keywords.get("points")
+def count_together(m: np.ndarray, deviations: np.ndarray) -> int:
+    """Return how many rows are averaged over at a time."""
+    return max(1, TOGETHER // (m.size + 2 * len(deviations) * len(m)))
 
 
-def is_served(problem: Problem, rule: FlowRule) -> bool:
-    """Return whether `flow_classes` can solve the problem."""
-    pairs = problem.num_rows * problem.num_outputs**2
-    return find_points(rule) is not None and problem.in_memory and pairs <= MOST_PAIRS
+def find_mode(problem: Problem, start: np.ndarray | None = None) -> np.ndarray:
+    """Return the most probable weights w of all classes, (K, D)."""
+    zero = np.zeros((problem.num_outputs, problem.num_features))
+    return ClassRows.lay_out(problem).find_mode(zero if start is None else start)
 
 
-def flow_classes(
-    problem: Problem,
-    rule: FlowRule,
-    tolerance: float,
-    start_of: Start,
-    *,
-    kind: np.dtype,
-    brief: bool,
-) -> Outcome:
-    """Find the fixed point in the precision `kind`; `converged` says whether it was reached."""
-    K, points = problem.num_outputs, find_points(rule)
-    assert points is not None, "the rule is that of a softmax"
-    laid = SmallRows.lay_out(problem, kind)
-    rows = Classes(laid.features, laid.counts, laid.targets, laid.offsets, points.astype(kind))
-    starts = zip(*(start_of(k) for k in range(K)), strict=True)
-    m, G = (np.stack(part).astype(kind) for part in starts)
-    sd = np.stack([np.linalg.norm(rows.features @ each, axis=1) for each in G])
-    kept: deque[tuple[np.ndarray, np.ndarray]] = deque(maxlen=KEPT)
-    best, aim = np.inf, 1.0
-    log_weights = _take_logs(rows.average(m, sd).weights)
-    for number in range(1, (BRIEF_STEPS if brief else STEPS) + 1):
-        weights = np.exp(log_weights)
-        G, sd = rows.find_factors(weights)
-        m, found = rows.find_means(m, G, sd, aim)
-        change = found.weights - weights
-        misfit = rows.measure_misfit(G, change)
-        slope = np.linalg.norm(np.matmul(found.gradient[:, None], G)[:, 0], axis=1)
-        done = max(misfit.max(), slope.max()) <= tolerance
-        if done or not np.isfinite(misfit).all() or (number > SOON and best > NEAR):
+def find_gaussian(problem: Problem) -> tuple[np.ndarray, np.ndarray]:
+    """Return m, (K, D), and G, (K D, K D)."""
+    rows = ClassRows.lay_out(problem)
+    m = rows.find_mode(np.zeros((problem.num_outputs, problem.num_features)))
+    precision = rows.sum_curvature(m, np.zeros((1, *m.shape)))
+    G = _invert_root(precision)
+    z = np.random.default_rng(0).standard_normal((PAIRS, len(G)))
+    for _ in range(STEPS):
+        deviations = (z @ G.T).reshape(PAIRS, *m.shape)
+        m = rows.correct_mean(m, G, deviations)
+        curvature = rows.sum_curvature(m, deviations)
+        misfit = float(np.linalg.norm(G.T @ curvature @ G - np.eye(len(G))))
+        precision = (1 - DAMPING) * precision + DAMPING * curvature
+        G = _invert_root(precision)
+        if misfit < CLOSE * math.sqrt(len(G)):
             break
-        aim = max(tolerance / 2, min(1.0, EXACT * float(misfit.max())))
-        residual = _take_logs(found.weights) - log_weights
-        best = min(best, float(misfit.max()))
-        following = _mix(kept, log_weights, residual, weights * sd**2)
-        kept.append((log_weights, residual))
-        log_weights = following
-    return Outcome(
-        mean=m.astype(problem.dtype),
-        factor=G.astype(problem.dtype),
-        converged=np.full(K, done),
-        steps=np.full(K, number),
-        time=np.full(K, -number * np.log1p(-LONGEST)),
-        mean_residual=slope,
-        covariance_residual=misfit,
-    )
+    return m, G
 
 
-def _take_logs(weights: np.ndarray) -> np.ndarray:
-    """Return log W, at least `LEAST`."""
-    return np.log(np.maximum(weights, np.exp(LEAST), dtype=weights.dtype))
+def _invert_root(precision: np.ndarray) -> np.ndarray:
+    """Return G with G Gᵀ = `precision`⁻¹, which is the identity plus a curvature."""
+    return np.asarray(invert_triangular(np.linalg.cholesky(precision)[None])[0].T)
 
 
-def _mix(
-    kept: Iterable[tuple[np.ndarray, np.ndarray]],
-    x: np.ndarray,
-    residual: np.ndarray,
-    scale: np.ndarray,
-) -> np.ndarray:
-    """Return the next x by Anderson's mixing, with residuals weighted by the scale."""
-    steps = [(x - other, residual - its) for other, its in kept]
-    move = SHORT * residual
-    if steps:
-        columns = np.stack([(change * scale).ravel() for _, change in steps], axis=1)
-        share = np.linalg.lstsq(columns, (residual * scale).ravel(), rcond=1e-10)[0]
-        for each, (moved, change) in zip(share, steps, strict=True):
-            move = move - each * (moved + SHORT * change)
-    moved = x + np.clip(move, -LARGEST_STEP, LARGEST_STEP)
-    return np.asarray(np.maximum(moved, LEAST, dtype=x.dtype))
+def count_gaussian_bytes(num_rows: int, num_classes: int, num_features: int) -> int:
+    """Return the bytes that `find_gaussian` holds."""
+    N, K, D = num_rows, num_classes, num_features
+    return 8 * (8 * (K * D) ** 2 + N * (D + 8 * K) + K * D * (D + 4 * PAIRS) + 4 * TOGETHER)

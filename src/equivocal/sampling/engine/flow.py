@@ -217,8 +217,6 @@ def propose(state: FlowState, rule: FlowRule) -> tuple[FlowState, FlowInfo]:
     misfit = S - jnp.eye(S.shape[-1], dtype=S.dtype)
     gradient = state.sums.gradient + jnp.matmul(state.mean[:, None], G)[:, 0]  # Gᵀg̃
     s = _choose_damping(state, misfit, rule)
-    if rule.joint:
-        s = jnp.broadcast_to(s.min(), s.shape)
     apply_root = _apply_symmetric_root if rule.symmetric else _apply_triangular_root
     both = jnp.concatenate([G, gradient[:, None]], axis=1)
     both, log_det = apply_one_by_one(apply_root, S, s, both)
@@ -265,13 +263,11 @@ def correct_mean(
 
         def sum_block(block: Block, spread: Array) -> tuple[tuple[Array, Array], Array]:
             terms = rule.expectation(m @ block.features.T + block.offsets, spread, block)
-            likely = terms.error + block.targets  # c E y
-            weight = likely if rule.joint else block.counts * terms.slope
+            weight = block.counts * terms.slope
             return (-terms.log_likelihood.sum(axis=1), terms.error @ block.features), weight
 
         (loss, gradient), weights = scan_blocks(sum_block, rows, spreads)
         loss = loss + 0.5 * (m**2).sum(axis=1)
-        loss = jnp.broadcast_to(loss.sum(), loss.shape) if rule.joint else loss
         return loss, gradient + m, weights
 
     def newton(gradient: Float[Array, "K D"], weights: Array) -> tuple[Array, Array, Array]:
@@ -279,18 +275,12 @@ def correct_mean(
 
         def curvature_along(block: Block, weights: Array) -> Array:
             logits = direction @ block.features.T
-            if rule.joint:  # E[y] weighs the classes: their variance about the row's mean logit
-                logits = logits - (weights * logits).sum(axis=0) / jnp.maximum(
-                    weights.sum(axis=0), 1e-30
-                )
             return (weights * logits**2).sum(axis=1)
 
         along = jnp.matmul(gradient[:, None], factor)
         direction = jnp.matmul(along, factor.swapaxes(1, 2))[:, 0]
         curvature = sum_over_blocks(curvature_along, rows, weights) + (direction**2).sum(axis=1)
         slope, longest = (along**2).sum(axis=(1, 2)), jnp.asarray(LONGEST_CORRECTION, mean.dtype)
-        if rule.joint:
-            slope, curvature = (jnp.broadcast_to(x.sum(), x.shape) for x in (slope, curvature))
         tiny = np.finfo(mean.dtype).tiny
         length = jnp.minimum(slope / jnp.maximum(curvature, tiny), longest)
         return direction, length, slope < CLOSE**2
@@ -332,8 +322,6 @@ def judge_proposal(
     factor, log_det, s = proposal.factor, proposal.log_det, proposal.damping
     spread = (factor**2).sum(axis=(1, 2)) - log_det if rule.merit_has_spread else 0.0
     bound = sums.log_likelihood - 0.5 * ((mean**2).sum(axis=1) + spread)  # maths (4)
-    if rule.joint:
-        bound = jnp.broadcast_to(bound.sum(), bound.shape)
     # Round-off of sums whose terms have one sign, which is what the bound consists of.
     noise = 16 * np.finfo(s.dtype).eps * (jnp.abs(bound) + jnp.abs(log_det) + mean.shape[1])
     refused = ~(bound >= state.bound - rule.slack - noise)  # NaN is refused too
@@ -371,9 +359,6 @@ def evaluate_proposal(
     if rule.corrections:
         moved = proposal.damping, state.refused
         mean = correct_mean(rows, mean, factor, *moved, rule, nodes, spreads)
-    if rule.joint:
-        # adding one vector to all classes changes no probability; the prior wants it zero
-        mean = mean - mean.mean(axis=0)
     if shared is None:
         sums = sum_rows(rows, mean, factor, rule, nodes)
     else:

@@ -12,12 +12,14 @@ of length ε turns (z, p) by the angle ε, which solves the Gaussian part exactl
 all makes successive draws nearly independent.
 
 Every output has a step size and a number of steps of its own, so that none depends on its
-neighbours. Step sizes are jittered, and one in sixteen is short: a chain that starts where
-the posterior is steep gets away by one of these.
+neighbours. The classes of a softmax are one output here, with the weights of all classes. Step
+sizes are jittered, and one in sixteen is short: a chain that starts where the posterior is steep
+gets away by one of these.
 
 The constants may be changed: they affect the effort, not the law of the draws.
 """
 
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -27,10 +29,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from equivocal.sampling.engine.likelihoods import compute_log_likelihood
-from equivocal.sampling.engine.problem import Problem
+from equivocal.sampling.engine.plan import Plan
+from equivocal.sampling.engine.problem import Likelihood, Problem
 from equivocal.sampling.engine.products import Precision, multiply
 from equivocal.sampling.engine.programs import Array, Bool, Float, Int, PRNGKey, compile_on_call
 from equivocal.sampling.engine.rows import Block, Blocks, Rows, sum_over_blocks
+from equivocal.sampling.engine.streaming import iterate_outputs
 
 QUARTER = np.pi / 2
 SHORT = 1 / 16  # share of short steps
@@ -41,12 +45,11 @@ GAIN = 2.0  # of the adaptation of the step size
 
 
 class Target(NamedTuple):
-    """The posterior of some outputs in coordinates z."""
+    """The posterior of some outputs in coordinates z; D counts the weights of all classes."""
 
     rows: Rows | Blocks  # offsets are the logits at m
-    factor: Float[Array, "K wide D"]  # G, filled up with rows of zeros
-    linear: Float[Array, "K D"]  # Gᵀm
-    quadratic: Float[Array, "K D D"]  # GᵀG
+    mean: Float[Array, "K D"]  # m
+    factor: Float[Array, "K D D"]  # G
 
 
 class Chains(NamedTuple):
@@ -77,7 +80,7 @@ class Rule(NamedTuple):
 
     target_accept: float = 0.9
     adapt: bool = False  # the step size, after every transition
-    joint: bool = False  # outputs share one likelihood (softmax), hence one test and one step size
+    softmax: bool = False  # the rows are those of the classes of one output
     mirrored: bool = False  # the second half of the chains gets the first's momenta, reversed
     watched: bool = False  # average over the points of each trajectory
     precision: Precision = Precision.FULL  # of the gradient's products; the test is always full
@@ -88,26 +91,68 @@ def centre(problem: Problem, mean: np.ndarray) -> Problem:
     return replace(problem, prior_mean=problem.to_weights(mean))
 
 
-@compile_on_call(static_argnames="wide")
-def make_target(
-    rows: Rows | Blocks, mean: Float[Array, "K D"], factor: Float[Array, "K D D"], wide: int
-) -> Target:
-    """Return the posterior about N(m, GGᵀ); the rows are those of the centred problem."""
-    transposed = factor.swapaxes(1, 2)
-    filled = jnp.pad(factor, ((0, 0), (0, wide - factor.shape[1]), (0, 0)))
-    linear = jnp.matmul(transposed, mean[..., None])[..., 0]
-    return Target(rows, filled, linear, jnp.matmul(transposed, factor))
+def iterate_targets(
+    problem: Problem,
+    mean: np.ndarray,
+    factor: np.ndarray,
+    plan: Plan,
+    outputs: np.ndarray,
+    together: int,
+) -> Iterator[tuple[np.ndarray, Target]]:
+    """Yield a list of outputs in groups of one size: their places in the list, and posteriors.
+
+    The factor of a softmax, (1, K D, K D), is that of all classes, which are one group. The last
+    group is filled up with the list's beginning, so that nothing compiles anew.
+    """
+    K = len(mean)
+    centred, places = centre(problem, mean), np.arange(K)
+    if not (np.array_equal(outputs, places) and (K % together == 0 or not problem.in_memory)):
+        places = np.resize(np.arange(len(outputs)), -(-len(outputs) // together) * together)
+        centred = centred.select(outputs[places])
+    for some, rows in iterate_outputs(centred, plan, together):
+        here = places[some.start : some.stop]
+        own = outputs[here]
+        m, G = mean[own], factor if problem.likelihood is Likelihood.SOFTMAX else factor[own]
+        yield here, make_target(rows, m, G, plan.num_features)
 
 
-def _compute_logits(w: Float[Array, "K C wide"], block: Block, how: Precision) -> Array:
+def make_target(rows: Rows | Blocks, mean: np.ndarray, factor: np.ndarray, wide: int) -> Target:
+    """Return the posterior about N(m, GGᵀ); the rows are those of the centred problem.
+
+    Weights of columns of zeros, with which features are filled up, have their prior N(0, 1).
+    """
+    (K, D), number = mean.shape, len(factor)
+    classes = K // number
+    filled = np.zeros((number, classes, wide, classes, wide), factor.dtype)
+    filled[:, :, :D, :, :D] = factor.reshape(number, classes, D, classes, D)
+    filled = filled.reshape(number, classes * wide, classes * wide)
+    beyond = np.flatnonzero(np.arange(classes * wide) % wide >= D)
+    filled[:, beyond, beyond] = 1
+    m = np.pad(mean, ((0, 0), (0, wide - D))).reshape(number, -1)
+    return Target(rows, *map(jax.device_put, (m, filled)))
+
+
+def split_classes(w: Float[Array, "K n D"], wide: int) -> Float[Array, "rows n wide"]:
+    """Return the weights of each class, or of each yes/no output, which has one."""
+    K, n, _ = w.shape
+    return w.reshape(K, n, -1, wide).swapaxes(1, 2).reshape(-1, n, wide)
+
+
+def _join_classes(w: Float[Array, "rows n wide"], num_outputs: int) -> Float[Array, "K n D"]:
+    _, n, wide = w.shape
+    return w.reshape(num_outputs, -1, n, wide).swapaxes(1, 2).reshape(num_outputs, n, -1)
+
+
+def _compute_logits(w: Float[Array, "K C D"], block: Block, how: Precision) -> Array:
     """Return the logits of a block at weights w, (K, C, rows): one wide product for all chains."""
-    shift = multiply(w.reshape(-1, w.shape[-1]), block.features.T, how)
-    return shift.reshape(*w.shape[:2], -1) + block.offsets[:, None]
+    wide = block.features.shape[1]
+    shift = multiply(split_classes(w, wide).reshape(-1, wide), block.features.T, how)
+    return shift.reshape(-1, w.shape[1], len(block.features)) + block.offsets[:, None]
 
 
 def _pull(a: Float[Array, "K C rows"], block: Block, rule: Rule) -> Float[Array, "K C wide"]:
     """Return what the rows of a block add to ∇U, in weights."""
-    y = jax.nn.softmax(a, axis=0) if rule.joint else jax.nn.sigmoid(a)
+    y = jax.nn.softmax(a, axis=0) if rule.softmax else jax.nn.sigmoid(a)
     c = block.counts if block.counts.ndim == 1 else block.counts[:, None]
     error = c * y - block.targets[:, None]
     pulled = multiply(error.reshape(-1, error.shape[-1]), block.features, rule.precision)
@@ -118,7 +163,7 @@ def _sum_losses(a: Float[Array, "K C rows"], block: Block, rule: Rule) -> Float[
     """Return the rows' contribution to U, as differences from m, so that no digits are lost."""
 
     def compute(a: Float[Array, "K rows"]) -> Float[Array, "K rows"]:
-        if rule.joint:
+        if rule.softmax:
             return block.targets * jax.nn.log_softmax(a, axis=0)
         return compute_log_likelihood(a, jnp.log1p(jnp.exp(-jnp.abs(a))), block)
 
@@ -127,21 +172,21 @@ def _sum_losses(a: Float[Array, "K C rows"], block: Block, rule: Rule) -> Float[
 
 
 def _add_prior(
-    target: Target, z: Float[Array, "K C D"], pulled: Float[Array, "K C wide"]
+    target: Target, w: Float[Array, "K C D"], pulled: Float[Array, "rows C wide"]
 ) -> Float[Array, "K C D"]:
     """Return ∇U, given what the rows add to it in weights."""
-    curved = jnp.matmul(z, target.quadratic)
-    return jnp.matmul(pulled, target.factor) + target.linear[:, None] + curved
+    total = _join_classes(pulled, len(w)) + (target.mean[:, None] + w)
+    return jnp.matmul(total, target.factor)
 
 
 def compute_gradient(target: Target, z: Float[Array, "K C D"], rule: Rule) -> Float[Array, "K C D"]:
     """Return ∇U, maths (25)."""
     w = jnp.matmul(z, target.factor.swapaxes(1, 2))
 
-    def sum_block(block: Block) -> Float[Array, "K C wide"]:
+    def sum_block(block: Block) -> Float[Array, "rows C wide"]:
         return _pull(_compute_logits(w, block, rule.precision), block, rule)
 
-    return _add_prior(target, z, sum_over_blocks(sum_block, target.rows))
+    return _add_prior(target, w, sum_over_blocks(sum_block, target.rows))
 
 
 def evaluate(
@@ -150,7 +195,7 @@ def evaluate(
     """Return U and ∇U, maths (25), from the same logits unless ∇U takes rounded ones."""
     w = jnp.matmul(z, target.factor.swapaxes(1, 2))
 
-    def sum_block(block: Block) -> tuple[Float[Array, "K C"], Float[Array, "K C wide"]]:
+    def sum_block(block: Block) -> tuple[Float[Array, "rows C"], Float[Array, "rows C wide"]]:
         a = _compute_logits(w, block, Precision.FULL)
         rounded = a
         if rule.precision is not Precision.FULL:
@@ -158,23 +203,22 @@ def evaluate(
         return _sum_losses(a, block, rule), _pull(rounded, block, rule)
 
     losses, pulled = sum_over_blocks(sum_block, target.rows)
-    prior = target.linear[:, None] + 0.5 * jnp.matmul(z, target.quadratic)
-    U = losses + (z * prior).sum(axis=-1)
-    U = jnp.broadcast_to(U.sum(axis=0), U.shape) if rule.joint else U
-    return U, _add_prior(target, z, pulled)
+    U = losses.reshape(len(z), -1, z.shape[1]).sum(axis=1)
+    U += (w * (target.mean[:, None] + 0.5 * w)).sum(axis=-1)
+    return U, _add_prior(target, w, pulled)
 
 
 @compile_on_call(static_argnames=("num_chains", "rule"))
 def start_chains(keys: PRNGKey, target: Target, num_chains: int, rule: Rule) -> Chains:
     """Start at draws from the Gaussian, narrowed to `SPREAD`."""
     z = SPREAD * _draw_normal(keys, target, num_chains, rule)
-    K, dtype = len(keys), target.linear.dtype
+    K, dtype = len(keys), target.mean.dtype
     return Chains(z, *evaluate(target, z, rule), jnp.full(K, FIRST_STEP_SIZE, dtype))
 
 
 def _draw_normal(keys: PRNGKey, target: Target, number: int, rule: Rule) -> Float[Array, "K C D"]:
     """Draw standard normal vectors; mirrored, the second half is minus the first."""
-    shape, dtype = target.linear.shape[1:], target.linear.dtype
+    shape, dtype = target.factor.shape[2:], target.mean.dtype
     own = number // 2 if rule.mirrored else number
     drawn = jax.vmap(lambda key: jax.random.normal(key, (own, *shape), dtype))(keys)
     return jnp.concatenate([drawn, -drawn], axis=1) if rule.mirrored else drawn
@@ -208,16 +252,13 @@ def _spread(uniform: Float[Array, "K C"]) -> Float[Array, "K C"]:
 def step(keys: PRNGKey, state: Chains, target: Target, rule: Rule) -> tuple[Chains, Passage]:
     """Run one trajectory of every chain and test it."""
     z, U, gradient, step_size = state
-    K, C, _ = z.shape
-
+    C = z.shape[1]
     own = jax.vmap(lambda key: jax.random.split(key, 3))(keys)
     momentum = _draw_normal(own[:, 0], target, C, rule)
     uniform: Any = jax.vmap(lambda key: jax.random.uniform(key, (C,), z.dtype))
     jitter, test = uniform(own[:, 1]), jnp.log(uniform(own[:, 2]))
     if rule.mirrored:  # pairs move alike
         jitter = jnp.concatenate([jitter[:, : C // 2]] * 2, axis=1)
-    if rule.joint:
-        jitter, test = (jnp.broadcast_to(x[0], x.shape) for x in (jitter, test))
     epsilon = (step_size[:, None] * _spread(jitter))[..., None]
     leaps = count_leaps(step_size)
     cosine, sine = jnp.cos(epsilon), jnp.sin(epsilon)
@@ -242,8 +283,6 @@ def step(keys: PRNGKey, state: Chains, target: Target, rule: Rule) -> tuple[Chai
     U_new, gradient_new = evaluate(target, z_new, rule)
     p_new = p_new + 0.5 * epsilon * (z_new - gradient_new)
     kinetic = 0.5 * ((momentum**2).sum(axis=-1) - (p_new**2).sum(axis=-1))
-    if rule.joint:
-        kinetic = jnp.broadcast_to(kinetic.sum(axis=0), (K, C))
     gain = U - U_new + kinetic
     gain = jnp.where(jnp.isfinite(gain), gain, -jnp.inf)
     likely = jnp.exp(jnp.minimum(gain, 0))
@@ -305,18 +344,35 @@ def _transit(
     return chains, path
 
 
+class Draws(NamedTuple):
+    """Draws of the weights of each output, or of each class, and sums over them, maths (26)."""
+
+    weights: Float[Array, "K T C D"]  # w = Gz
+    bend: Float[Array, "K D"]  # Σ G∇u
+    cross: Float[Array, "K D D"]  # Σ w (G∇u)ᵀ
+
+
 @compile_on_call(static_argnames=("number", "rule"))
 def run_chains(
     keys: PRNGKey, chains: Chains, target: Target, first: Any, number: int, rule: Rule
-) -> tuple[Chains, Float[Array, "T K C D"], Float[Array, "T K C D"]]:
-    """Run transitions `first`, `first` + 1, …; returns the chains, z and ∇U after each."""
+) -> tuple[Chains, Draws]:
+    """Run transitions `first`, `first` + 1, …; returns the chains, and what came after each."""
 
     def transit(chains: Chains, i: Int[Array, ""]) -> tuple[Chains, tuple[Array, Array]]:
         chains, _ = _transit(keys, chains, target, i, rule)
-        return chains, (chains.position, chains.gradient)
+        return chains, (chains.position, chains.position - chains.gradient)
 
-    chains, (z, gradient) = jax.lax.scan(transit, chains, first + jnp.arange(number))
-    return chains, z, gradient
+    chains, moved = jax.lax.scan(transit, chains, first + jnp.arange(number))
+    K, C, D = chains.position.shape
+    wide = target.rows.wide if not isinstance(target.rows, Rows) else target.rows.features.shape[2]
+
+    def weigh(z: Float[Array, "T K C D"]) -> Float[Array, "rows n wide"]:
+        flat = z.swapaxes(0, 1).reshape(K, number * C, D)
+        return split_classes(jnp.matmul(flat, target.factor.swapaxes(1, 2)), wide)
+
+    w, bend = map(weigh, moved)
+    cross = jnp.matmul(w.swapaxes(1, 2), bend)
+    return chains, Draws(w.reshape(len(w), number, C, wide), bend.sum(axis=1), cross)
 
 
 @compile_on_call(static_argnames="rule")

@@ -9,35 +9,19 @@ which keeps its digits. Three ways to average it over a ~ N(μ, v): exactly
 (`average_by_quadrature`), over an ensemble (`average_over_ensemble`), or not at all
 (`evaluate_at_mean`).
 
-Softmax: one of K classes; docs/maths.md (19). Under q(θ) = Π_k N(m_k, P_k), never a K·D × K·D
-matrix, the flow of each class is that of a Bernoulli output with E[y_k] and E[y_k(1−y_k)] taken
-under q, all classes moving together under one evidence bound. Curvature between classes enters
-through the expectations only, so that probabilities are a little less sure than the exact
-posterior's (for K = 2 the variance of a difference of logits can come out up to twice as large).
-Expectations are averages over Q fixed points z in ℝᴷ, antithetic and whitened: exact for
-polynomials of degree three in the logits. Where logits are wide, a softmax is nearly a step at each
-point, and sums of few steps are rough; `soften_softmax` makes them smooth, and more accurate.
-
 A new likelihood is a new `FlowRule`, which is hashable and therefore static under jit.
 """
 
-import math
 from collections.abc import Callable
-from functools import lru_cache, partial
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 from equivocal.sampling.engine.expectations import compute_moments
 from equivocal.sampling.engine.products import Precision
 from equivocal.sampling.engine.programs import Array, Float
 from equivocal.sampling.engine.rows import Block
-
-T = TypeVar("T", np.ndarray, Array)
-# `soften_softmax` takes up to this share of a row's least variance, and less below this variance.
-PART, NARROW = 0.5, 4.0
 
 
 class RowTerms(NamedTuple):
@@ -55,12 +39,11 @@ Expectation = Callable[[Float[Array, "K rows"], Float[Array, "K rows *J"], Block
 
 
 class FlowRule(NamedTuple):
-    """The parts in which exact flow, mean field, Laplace and softmax differ in `flow_step`."""
+    """The parts in which exact flow, mean field and Laplace differ in `flow_step`."""
 
     spread: Spread
     expectation: Expectation
     merit_has_spread: bool = True  # merit: the evidence bound, else the log posterior at m
-    joint: bool = False  # outputs share one likelihood (softmax), hence one bound and one s
     largest_damping: float = 0.99
     corrections: int = 8  # largest number of corrections of the mean after each step
     symmetric: bool = False  # take the symmetric root, which particles need
@@ -128,67 +111,3 @@ def average_over_ensemble(
     excess = jnp.log1p(jnp.exp(-jnp.abs(logits)))
     log_likelihood = compute_log_likelihood(logits, excess, block).mean(axis=-1)
     return RowTerms(_compute_error(mu, tail, block), (y * not_y).mean(axis=-1), log_likelihood)
-
-
-def _compute_softmax_terms(
-    mu: Float[Array, "K rows"], logits: Float[Array, "K rows"], block: Block
-) -> RowTerms:
-    """Return the terms at one point a = `logits`; the term that is linear in a takes its mean μ."""
-    top = mu.max(axis=0)
-    y = jax.nn.softmax(logits, axis=0)
-    log_partition = jax.nn.logsumexp(logits - top, axis=0)
-    # maths (19): t (μ − log Σ e^a), whose average over a is the term of the bound
-    log_likelihood = block.targets * (mu - top - log_partition)
-    return RowTerms(block.counts * y - block.targets, y * (1 - y), log_likelihood)
-
-
-def _evaluate_softmax_at_mean(
-    mu: Float[Array, "K rows"], v: Float[Array, "K rows"], block: Block
-) -> RowTerms:
-    """Return the terms at the mean of the logits, without regard to the spread."""
-    del v
-    return _compute_softmax_terms(mu, mu, block)
-
-
-def soften_softmax(v: T) -> tuple[T, T]:
-    """Return a temperature τ of each row, (rows,), and the sd that remains to points, (K, rows).
-
-    A softmax at temperature τ gives the probabilities that each class has the largest logit once
-    Gumbel noise of scale τ, of variance τ² π²/6, is added. So τ² = 1 + 6 s²/π² accounts for a part
-    s² of the variances v of Gaussian logits; points scatter by the rest. Both kinds of noise have
-    the same variance, and s² ≤ `PART` v is negligible where v is small and points are exact.
-    """
-    least = v.min(axis=0)
-    s2 = PART * least * (least / (least + NARROW))
-    return (1 + (6 / math.pi**2) * s2) ** 0.5, (v - s2) ** 0.5
-
-
-def _average_softmax(
-    mu: Float[Array, "K rows"], v: Float[Array, "K rows"], block: Block, *, points: np.ndarray
-) -> RowTerms:
-    """Average t (μ − τ log Σ e^(a/τ)) and its derivatives by a, with y = softmax(a/τ)."""
-    tau, sd = soften_softmax(v)
-    centre, sd = mu / tau, sd / tau
-
-    def add(total: RowTerms, z: Float[Array, " K"]) -> tuple[RowTerms, None]:
-        terms = _compute_softmax_terms(centre, centre + sd * z[:, None], block)
-        return jax.tree.map(jnp.add, total, terms), None
-
-    zero = RowTerms(*[jnp.zeros_like(mu)] * 3)
-    total, _ = jax.lax.scan(add, zero, jnp.asarray(points, mu.dtype))
-    error, slope, log_likelihood = jax.tree.map(lambda leaf: leaf / len(points), total)
-    return RowTerms(error, slope / tau, tau * log_likelihood)
-
-
-@lru_cache(maxsize=32)
-def make_softmax_rule(num_classes: int, *, at_mean: bool = False) -> FlowRule:
-    """Return the rule of a softmax: averages over fixed points, or values at the mean (Laplace)."""
-    if at_mean:
-        rule = FlowRule(compute_variance, _evaluate_softmax_at_mean, joint=True)
-        return rule._replace(merit_has_spread=False)
-    half = max(64, 2 * num_classes)
-    z = np.random.default_rng(0).standard_normal((half, num_classes))
-    z = np.linalg.solve(np.linalg.cholesky(z.T @ z / half), z.T).T
-    expectation = partial(_average_softmax, points=np.concatenate([z, -z]))
-    # nats: the sums over points are not quite the gradient of the bound over them
-    return FlowRule(compute_variance, expectation, joint=True, slack=0.1)

@@ -56,6 +56,7 @@ class Plan:
     shared: bool = False  # rows are one block, which all outputs share
     parts: int = 0  # in which products of their features are formed; 0: they are not
     held: bool = False  # products are formed once, and not in every pass
+    least: int = 0  # bytes of the smallest budget that has room for it
 
 
 def make_plan(
@@ -68,16 +69,19 @@ def make_plan(
     pad: bool = False,
     share: bool = False,
     cpu_slots: int = CPU_SLOTS,
+    slots: int | None = None,
+    beside: int = 0,
 ) -> Plan:
     """Choose sizes, given what a method keeps (in numbers, not bytes), and what the budget holds.
 
     `per_output`: state of one output. `per_row`: working space of one output and block row.
     `per_row_kept`: what one output keeps for every row. `pad`: fill features up to whole lanes.
     `share`: lay rows out as one block that outputs share, where one device has room for it.
-    `cpu_slots`: outputs in flight on a CPU, at most.
+    `cpu_slots`: outputs in flight on a CPU, at most. `slots`: as many as must be. `beside`: what is
+    kept besides.
     """
-    device, on_cpu = _find_least(find_budget()), jax.default_backend() == "cpu"
-    limit = device if budget is None else _find_least(budget)  # all processes plan alike
+    device, on_cpu = choose_limit(None), jax.default_backend() == "cpu"
+    limit = choose_limit(budget)
     size = problem.dtype.itemsize
     # of one device; of the process that has most, so that all plan alike
     num_rows = -(-int(find_largest_anywhere(problem.num_rows)) // count_local_shards())
@@ -88,25 +92,29 @@ def make_plan(
     D = _pad(problem.num_features) if pad else problem.num_features
     if on_cpu:
         block = min(CPU_BLOCK_ROWS, round_to_power_of_two(num_rows))
-        slots = min(cpu_slots, round_to_power_of_two(problem.num_outputs))
+        in_flight = min(cpu_slots, round_to_power_of_two(problem.num_outputs))
     else:
-        block, slots = min(GPU_BLOCK_ROWS, num_rows), min(GPU_SLOTS, problem.num_outputs)
+        block, in_flight = min(GPU_BLOCK_ROWS, num_rows), min(GPU_SLOTS, problem.num_outputs)
+    in_flight = slots or in_flight
 
     def count_bytes() -> int:
         """Count what the outputs in flight take."""
         rows = -(-num_rows // block) * block
-        return size * slots * (per_row_kept * rows + per_output + block * per_row)
+        each = per_row_kept * rows + per_output + block * per_row
+        return size * (in_flight * each + beside)
 
     most = IN_FLIGHT if on_cpu else device
-    while count_bytes() > most and slots > 1:
-        slots //= 2
+    while count_bytes() > most and in_flight > 1 and slots is None:
+        in_flight //= 2
     while count_bytes() > most and block > 16:
         block //= 2
     features = size * -(-num_rows // block) * block * (2 * D + 1)
     streamed = not problem.in_memory
     streamed |= count_shards() == 1 and count_bytes() + features > limit
-    check_budget(problem, limit, count_bytes() + (0 if streamed else features))
-    return Plan(block_rows=block, slots=slots, num_features=D, streamed=streamed)
+    least = count_bytes() + (0 if streamed or count_shards() == 1 else features)
+    check_budget(problem, limit, least)
+    sizes = {"block_rows": block, "slots": in_flight, "num_features": D}
+    return Plan(**sizes, streamed=streamed, least=least)
 
 
 def _plan_to_share(problem: Problem, limit: int, per_output: int, most: int) -> Plan | None:
@@ -123,9 +131,8 @@ def _plan_to_share(problem: Problem, limit: int, per_output: int, most: int) -> 
             continue
         check_budget(problem, limit, least)
         held = parts > 0 and working + products <= limit
-        return Plan(
-            block_rows=rows, slots=slots, num_features=D, shared=True, parts=parts, held=held
-        )
+        sizes = {"block_rows": rows, "slots": slots, "num_features": D, "parts": parts}
+        return Plan(**sizes, shared=True, held=held, least=least)
     return None
 
 
@@ -140,9 +147,9 @@ def check_budget(problem: Problem, limit: int, needed: int) -> None:
         )
 
 
-def _find_least(number: int) -> int:
-    """Return the smallest of the numbers that all processes give."""
-    return -int(find_largest_anywhere(-number))
+def choose_limit(budget: int | None) -> int:
+    """Return the budget, by default that of the device: the smallest of all processes."""
+    return -int(find_largest_anywhere(-(find_budget() if budget is None else budget)))
 
 
 def estimate_memory(num_rows: int, num_features: int, itemsize: int) -> int:

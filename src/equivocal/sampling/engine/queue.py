@@ -73,7 +73,7 @@ def run_flow(
     at most `leave` outputs remain, they take one unchecked step and are returned unconverged.
     """
     K, independent = problem.num_outputs, start_of is None
-    slots = K if rule.joint else plan.slots
+    slots = plan.slots
     nodes = None if nodes_of is None else jnp.stack([nodes_of(k % K) for k in range(slots)])
     held = np.array([k if k < K else -1 for k in range(slots)])  # which output each slot works on
     data = _lay_out(problem, plan, held)
@@ -98,8 +98,6 @@ def run_flow(
         given_up = _find_stalled(state, steps, num_steps, held) | history.find_lost(residual)
         left = _find_last((held >= 0) & ~converged & ~given_up, 0 if length_hint(queue) else leave)
         finished = (converged | given_up | left) & (held >= 0)
-        if rule.joint and not finished.all():
-            continue
         free = np.flatnonzero(finished)
         if len(free):
             moved = left | (converged & (contraction < 1))

@@ -4,7 +4,7 @@ The fixed point is that of `flow`, docs/maths.md (5), in the same coordinates of
 outputs there is only one, since the bound (4) is concave in m and in a factor of P (Challis and
 Barber 2013, JMLR 14:2239). Each step is (15) with s near 1, followed by corrections of the mean as
 in `flow.correct_mean`; neither checks the bound. That is enough for most problems; outputs that do
-not converge are solved by `flow`. Classes are solved by `classes`.
+not converge are solved by `flow`.
 
 `MOST_WORK` sets the largest problem that is solved here, and may be changed.
 """
@@ -13,17 +13,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from equivocal.sampling.engine.classes import flow_classes, is_served
 from equivocal.sampling.engine.flow import LONGEST
 from equivocal.sampling.engine.likelihoods import FlowRule, average_by_quadrature
 from equivocal.sampling.engine.placement import count_shards
-from equivocal.sampling.engine.plan import check_budget
 from equivocal.sampling.engine.problem import Problem, Start
 from equivocal.sampling.engine.products import Precision
 from equivocal.sampling.engine.rows import SmallRows
 from equivocal.sampling.engine.settings import Outcome, RunSettings
 
-__all__ = ["flow_small", "is_small"]
+__all__ = ["count_bytes", "flow_small", "invert_triangular", "is_small"]
 
 # Largest K N (D² + AVERAGING): a step then takes a core about 30 ms, where compiling takes seconds.
 MOST_WORK, AVERAGING = 1 << 29, 1 << 12
@@ -46,33 +44,28 @@ class State(NamedTuple):
 
 
 def is_small(problem: Problem, rule: FlowRule, settings: RunSettings) -> bool:
-    """Return whether `flow_small` can solve the problem, so that no program need be compiled.
-
-    A memory budget that is too small for it is refused, since compiled programs would give other
-    bits.
-    """
+    """Return whether `flow_small` can solve the problem, so that no program need be compiled."""
     free = settings.num_steps is None and not settings.compiled
     plain = free and settings.precision is Precision.FULL
-    known = rule.expectation is average_by_quadrature or is_served(problem, rule)
+    known = rule.expectation is average_by_quadrature
     if not (plain and known and problem.in_memory and count_shards() == 1):
         return False
     K, N, D = problem.num_outputs, problem.num_rows, problem.num_features
-    if K * N * (D * D + AVERAGING) > MOST_WORK:
-        return False
-    if settings.memory_budget is not None:
-        numbers = K * N * (D + 8) + 2 * N * D + 8 * K * D * D
-        check_budget(problem, settings.memory_budget, numbers * problem.dtype.itemsize)
-    return True
+    return K * N * (D * D + AVERAGING) <= MOST_WORK
+
+
+def count_bytes(problem: Problem) -> int:
+    """Return the bytes that `flow_small` holds."""
+    K, N, D = problem.num_outputs, problem.num_rows, problem.num_features
+    return problem.dtype.itemsize * (K * N * (D + 8) + 2 * N * D + 8 * K * D * D)
 
 
 def flow_small(
     problem: Problem,
-    rule: FlowRule,
     tolerance: float,
     start_of: Start,
     *,
     near: bool = False,
-    brief: bool = False,
 ) -> Outcome:
     """Flow every output to its fixed point; `converged` says which of them reached it.
 
@@ -80,8 +73,6 @@ def flow_small(
     """
     K = problem.num_outputs
     kind = np.dtype(np.float32) if tolerance >= COARSE else problem.dtype
-    if rule.joint:
-        return flow_classes(problem, rule, tolerance, start_of, kind=kind, brief=brief)
     starts = zip(*(start_of(k) for k in range(K)), strict=True)
     m, G = (np.stack(part).astype(kind) for part in starts)
     state = State(m, G, np.full(K, near, kind), np.zeros_like(G), np.zeros(K), np.zeros(K))
@@ -137,7 +128,7 @@ def _take_step(rows: SmallRows, state: State, room: np.ndarray) -> State:
     misfit = np.matmul(B.swapaxes(1, 2), B) + np.matmul(G.swapaxes(1, 2), G) - identity
     s = _choose_damping(state, misfit)
     L = np.linalg.cholesky(identity + s[:, None, None] * misfit)
-    root = _invert_triangular(L).swapaxes(1, 2)
+    root = invert_triangular(L).swapaxes(1, 2)
     newton = np.matmul(np.matmul(found.gradient[:, None], G), root)
     factor = np.matmul(G, root)
     return State(
@@ -172,14 +163,14 @@ def _correct_mean(rows: SmallRows, m: np.ndarray, G: np.ndarray, v: np.ndarray) 
     return m
 
 
-def _invert_triangular(L: np.ndarray) -> np.ndarray:
+def invert_triangular(L: np.ndarray) -> np.ndarray:
     """Return L⁻¹ by halves: NumPy's inverse ignores triangles, and takes four times as long."""
     D = L.shape[-1]
     if D <= 32:
         return np.linalg.inv(L)
     half = D // 2
     found = np.zeros_like(L)
-    upper, lower = _invert_triangular(L[:, :half, :half]), _invert_triangular(L[:, half:, half:])
+    upper, lower = invert_triangular(L[:, :half, :half]), invert_triangular(L[:, half:, half:])
     found[:, :half, :half], found[:, half:, half:] = upper, lower
     found[:, half:, :half] = -np.matmul(lower, np.matmul(L[:, half:, :half], upper))
     return found

@@ -22,18 +22,18 @@ import numpy as np
 
 from equivocal.sampling.engine.ensembles import draw_noise
 from equivocal.sampling.engine.flow import start_flow
-from equivocal.sampling.engine.inputs import check_choice, fail
+from equivocal.sampling.engine.inputs import check_choice
 from equivocal.sampling.engine.likelihoods import (
     FlowRule,
     average_over_ensemble,
     compute_deviations,
 )
 from equivocal.sampling.engine.plan import Plan, make_plan
-from equivocal.sampling.engine.problem import Likelihood, Problem
+from equivocal.sampling.engine.problem import Problem
 from equivocal.sampling.engine.queue import run_flow
 from equivocal.sampling.engine.settings import Outcome, RunSettings
 from equivocal.sampling.samplers import mean_field
-from equivocal.sampling.samplers.mean_field import NUM_STEPS, choose_rule, run_gaussian
+from equivocal.sampling.samplers.mean_field import NUM_STEPS, RULE, run_gaussian
 
 step = mean_field.step
 init = start_flow  # an ensemble about `mean` with covariance `factor` `factor`ᵀ
@@ -59,13 +59,15 @@ class ExactFlowConfig:
 def run(problem: Problem, config: ExactFlowConfig, settings: RunSettings) -> Outcome:
     """Flow all outputs from the prior to the fixed point."""
     if config.expectations == Expectations.QUADRATURE:
-        return run_gaussian(problem, choose_rule(problem), settings)
-    if problem.likelihood is Likelihood.SOFTMAX:
-        fail(
-            "expectations='ensemble' is for likelihood='bernoulli'; "
-            "a softmax has expectations='quadrature'."
-        )
+        return run_gaussian(problem, RULE, settings)
     return _run_ensemble(problem, settings)
+
+
+def count_bytes(problem: Problem, config: ExactFlowConfig, settings: RunSettings) -> int:
+    """Return the bytes of the smallest budget that has room for a run."""
+    if config.expectations == Expectations.QUADRATURE:
+        return mean_field.count_bytes(problem, settings)
+    return plan_ensemble(problem, settings).least
 
 
 def plan_ensemble(problem: Problem, settings: RunSettings) -> Plan:

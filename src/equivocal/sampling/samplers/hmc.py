@@ -2,46 +2,53 @@
 
     θ = m + G z,    z by trajectories of docs/maths.md (25) and a Metropolis test
 
-N(m, GGᵀ) is the Gaussian that `mean_field` finds; in its coordinates the posterior is nearly
-N(0, I), so that a few leapfrog steps give a nearly independent draw (`engine.hamiltonian`). Many
-chains of every output run in one program. Warm-up adapts a step size for each output. An output is
-done when all its weights (and its logits at the rows `check_at`, if given) have a rank-normalised
-split-R̂ of at most 1.01 and an effective size, bulk and tail, of at least 400; until then its chains
-go on, up to `num_steps` transitions. What an output gets depends on its own chains alone: outputs
-that run beside it change nothing but the round-off of sums, and the memory budget not even that.
+N(m, GGᵀ) is the Gaussian that `mean_field` finds, for the weights of all classes of a softmax the
+one of `engine.classes`; in its coordinates the posterior is nearly N(0, I), so that a few leapfrog
+steps give a nearly independent draw (`engine.hamiltonian`). Many chains of every output run in one
+program. Warm-up adapts a step size for each output. An output is done when all its weights (and its
+logits at the rows `check_at`, if given) have a rank-normalised split-R̂ of at most 1.01 and an
+effective size, bulk and tail, of at least 400; until then its chains go on, up to `num_steps`
+transitions. What an output gets depends on its own chains alone: outputs that run beside it change
+nothing but the round-off of sums, and the memory budget not even that. The classes of a softmax are
+done together.
+
+Programs run for `ROUND` transitions and for groups of one size, both of which the problem alone
+determines: another seed compiles nothing. Draws of an output are kept until it is done.
 
 J particles are draws, spread evenly over the chains. Mean and covariance are those of all draws
 with Stein's identities as control variates, docs/maths.md (26): with u(z) = ½|z|² − U(z), which is
-constant where the posterior is Gaussian,
+constant where the posterior is Gaussian, and w = Gz,
 
-    E[z] = E[∇u],        E[zzᵀ] = I + E[z ∇uᵀ].
+    E[w] = E[G∇u],        E[wwᵀ] = GGᵀ + E[w (G∇u)ᵀ].
 
 Neal (2011), Handbook of Markov Chain Monte Carlo, ch. 5; Mira, Solgi and Imparato (2013),
 Statistics and Computing 23:653.
 """
 
+import os
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
+from equivocal.sampling.engine.classes import count_gaussian_bytes, find_gaussian
 from equivocal.sampling.engine.convergence import ESS, FEWEST, R_HAT, compute_convergence
 from equivocal.sampling.engine.ensembles import draw
 from equivocal.sampling.engine.hamiltonian import (
     Rule,
-    centre,
-    make_target,
+    Target,
+    iterate_targets,
     run_chains,
     start_chains,
     step,
 )
 from equivocal.sampling.engine.inputs import check_features, check_int, check_positive, fail
-from equivocal.sampling.engine.plan import make_plan
+from equivocal.sampling.engine.plan import Plan, make_plan
 from equivocal.sampling.engine.problem import Likelihood, Problem
 from equivocal.sampling.engine.settings import Outcome, RunSettings, make_keys
-from equivocal.sampling.engine.streaming import iterate_outputs
 from equivocal.sampling.samplers import mean_field
 
 __all__ = ["HmcConfig", "init", "run", "step"]
@@ -50,8 +57,11 @@ init = start_chains
 NUM_WARMUP, ROUND = 30, 50  # transitions
 NUM_STEPS = 2_000  # the most transitions after warm-up
 GROWTH = 1.4  # of the draws between two looks at convergence
-PER_OUTPUT = ("converged", "steps", "time", "mean_residual", "covariance_residual")
 NAMED = 8  # outputs that a message lists
+REFINED = 4  # outputs together where a few are refined
+LOOK = 1 << 15  # numbers of which a thread computes the convergence at a time
+# The largest K D (N + K D) of a softmax on a CPU, whose core then takes hours; a GPU takes more.
+MOST_WORK, GPU_FACTOR = 2e9, 50
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,66 +79,84 @@ class HmcConfig:
             object.__setattr__(self, "check_at", check_features(self.check_at, None, "check_at"))
 
 
+def check_size(problem: Problem) -> None:
+    """Refuse a softmax whose draws would take too long."""
+    N, K, D = problem.num_rows, problem.num_outputs, problem.num_features
+    most = MOST_WORK * (GPU_FACTOR if jax.default_backend() == "gpu" else 1)
+    work = float(K * D * (N + K * D))
+    if problem.likelihood is Likelihood.SOFTMAX and work > most:
+        fail(
+            f"the exact draws of a softmax would take too long: K D (N + K D) is {work:.1e} for "
+            f"{K} classes, {D} features and {N:,} rows, and may be {most:.0e}. Use one yes/no "
+            f"output per class: targets of shape (N, {K}) with likelihood='bernoulli' (of the "
+            "scikit-learn estimator multi_class='one-vs-rest'); or fewer features."
+        )
+
+
 def run(problem: Problem, config: HmcConfig, settings: RunSettings) -> Outcome:
-    """Draw from every output's posterior, about its mean-field Gaussian."""
+    """Draw from every output's posterior, about its Gaussian."""
+    K = problem.num_outputs
+    if problem.likelihood is Likelihood.SOFTMAX:
+        mean, G = (part.astype(problem.dtype) for part in find_gaussian(problem))
+        return _sample_about(problem, mean, G[None], np.arange(K), K, config, settings)
     unlimited = replace(settings, num_steps=None, report=None)
-    rule = mean_field.choose_rule(problem)
     # rows in a file then give the same draws
-    found = mean_field.run_gaussian(problem, rule, unlimited, plain=True)
-    return sample_about(problem, found, config, settings)
-
-
-def sample_about(
-    problem: Problem,
-    found: Outcome,
-    config: HmcConfig,
-    settings: RunSettings,
-) -> Outcome:
-    """Draw from every output's posterior in coordinates of the Gaussians `found`."""
-    K, D, C = problem.num_outputs, problem.num_features, config.num_chains
+    found = mean_field.run_gaussian(problem, mean_field.RULE, unlimited, plain=True)
     assert found.factor is not None, "a Gaussian method gives a factor"
-    joint = problem.likelihood is Likelihood.SOFTMAX
-    rule = Rule(config.target_accept, joint=joint, precision=settings.precision)
-    plan = make_plan(
+    together = divide(K, plan_run(problem, config, settings).slots)
+    given = problem, found.mean, found.factor, np.arange(K), together
+    return _sample_about(*given, config, settings)
+
+
+def divide(number: int, most: int) -> int:
+    """Return the size of equal groups of at most so many."""
+    return -(-number // -(-number // most))
+
+
+def plan_run(problem: Problem, config: HmcConfig, settings: RunSettings) -> Plan:
+    """Return how many rows and outputs are worked on at a time."""
+    K, D, C = problem.num_outputs, problem.num_features, config.num_chains
+    softmax = problem.likelihood is Likelihood.SOFTMAX
+    most = max(settings.num_steps or NUM_STEPS, -(-settings.num_particles // C))
+    # draws until an output is done; those of a round, as they come; the states of the chains
+    draws = (most + 5 * min(ROUND, most) + 12) * C * D
+    matrices = 3 * (K if softmax else 1) * D * D + 3 * D * D
+    looks = 20 * min(LOOK, most * C * D) * count_threads()
+    return make_plan(
         problem,
         settings.memory_budget,
-        per_output=4 * D * D + 8 * C * D,  # draws are results, which belong to the caller
+        per_output=matrices + draws,
         per_row=4 * C,
         pad=True,
+        slots=K if softmax else None,
+        # the Gaussians, and one output's particles as they are gathered
+        beside=looks + (0 if softmax else K * D * D) + 2 * settings.num_particles * D,
     )
-    outcome = _prepare_outcome(found, K, D, settings.num_particles, min(C, settings.num_particles))
-    r_hat, ess = np.empty(K), np.empty(K)
-    group = K if joint else plan.slots
-    for some, rows in iterate_outputs(centre(problem, found.mean), plan, group):
-        outputs = slice(some.start, some.stop)
-        mean, factor = found.mean[outputs], found.factor[outputs]
-        target = make_target(rows, jax.device_put(mean), jax.device_put(factor), plan.num_features)
-        checked = _list_checked(problem, factor, config)
-        keys = make_keys(settings.seed, settings.number(some))
-        found_here = _run_group(keys, some, K, target, checked, rule, config, settings)
-        z, gradient, lengths, r_hat[outputs], ess[outputs] = found_here
-        outcome.steps[outputs] = lengths
-        for i, k in enumerate(some):
-            own = slice(0, lengths[i]), i
-            _summarise(outcome, k, mean[i], factor[i], z[own], gradient[own])
-    outcome.r_hat, outcome.ess = r_hat, ess
-    outcome.converged = found.converged & (r_hat <= R_HAT) & (ess >= ESS)
-    missed = np.unique(settings.number(np.flatnonzero(~outcome.converged)))
-    outcome.stop_reason = _explain_stop(missed)
-    return outcome
+
+
+def count_bytes(problem: Problem, config: HmcConfig, settings: RunSettings) -> int:
+    """Return the bytes of the smallest budget that has room for a run."""
+    N, K, D = problem.num_rows, problem.num_outputs, problem.num_features
+    if problem.likelihood is Likelihood.SOFTMAX:
+        gaussian = count_gaussian_bytes(N, K, D)
+    else:
+        # by programs that share nothing, as `run` does
+        gaussian = mean_field.count_plain_bytes(problem, settings)
+    return max(gaussian, plan_run(problem, config, settings).least)
+
+
+def count_threads() -> int:
+    """Return in how many threads convergence is computed."""
+    return min(os.cpu_count() or 1, 16)
 
 
 def refine(problem: Problem, outcome: Outcome, far: np.ndarray, settings: RunSettings) -> None:
     """Replace the Gaussian of some outputs by draws from the exact posterior."""
     assert outcome.factor is not None, "a Gaussian method gives a factor"
-    these = np.flatnonzero(far)
-    some = Outcome(
-        mean=outcome.mean[far],
-        factor=outcome.factor[far],
-        **{name: getattr(outcome, name)[far] for name in PER_OUTPUT},
-    )
-    own = replace(settings, num_steps=None, numbers=settings.number(these))
-    exact = sample_about(problem.select(these), some, HmcConfig(), own)
+    free, config, these = replace(settings, num_steps=None), HmcConfig(), np.flatnonzero(far)
+    # which outputs are refined depends on the seed, and the shapes of programs must not
+    together = min(REFINED, divide(problem.num_outputs, plan_run(problem, config, free).slots))
+    exact = _sample_about(problem, outcome.mean, outcome.factor, these, together, config, free)
     given = outcome.mean, outcome.factor, settings.num_particles, settings.seed
     outcome.particles = draw(*given, settings.numbers)
     outcome.covariance = np.matmul(outcome.factor, outcome.factor.swapaxes(1, 2))
@@ -139,122 +167,168 @@ def refine(problem: Problem, outcome: Outcome, far: np.ndarray, settings: RunSet
     outcome.stop_reason = outcome.stop_reason or exact.stop_reason
 
 
-def _prepare_outcome(found: Outcome, K: int, D: int, J: int, chains: int) -> Outcome:
+def _sample_about(
+    problem: Problem,
+    mean: np.ndarray,
+    factor: np.ndarray,
+    outputs: np.ndarray,
+    together: int,
+    config: HmcConfig,
+    settings: RunSettings,
+) -> Outcome:
+    """Draw from the posterior of some outputs in coordinates of the Gaussians of all."""
+    plan, J = plan_run(problem, config, settings), settings.num_particles
+    softmax = problem.likelihood is Likelihood.SOFTMAX
+    rule = Rule(config.target_accept, softmax=softmax, precision=settings.precision)
+    outcome = _prepare_outcome(mean[outputs], J, min(config.num_chains, J))
+    roots = factor.reshape(len(mean), -1, factor.shape[-1])  # of each class of a softmax
+    checked, done = _scale_checked(problem, config), 0
+    with ThreadPoolExecutor(count_threads()) as pool:
+        for places, target in iterate_targets(problem, mean, factor, plan, outputs, together):
+            here = places[: len(outputs) - done]  # without those that fill the last group up
+            numbers = settings.number(outputs[places])[: 1 if softmax else None]
+            chains = _Chains(make_keys(settings.seed, numbers), target, config.num_chains, rule)
+            group = [_Kept(mean[k], roots[k], checked) for k in outputs[here]]
+            for i, kept in _run_group(chains, group, settings, pool, (done, len(outputs))):
+                kept.summarise(outcome, int(here[i]))
+            done += len(here)
+    outcome.converged = (outcome.r_hat <= R_HAT) & (outcome.ess >= ESS)
+    outcome.stop_reason = _explain_stop(settings.number(outputs[~outcome.converged]))
+    return outcome
+
+
+class _Chains:
+    """The chains of a group of outputs, after their warm-up."""
+
+    def __init__(self, keys: jax.Array, target: Target, number: int, rule: Rule) -> None:
+        self._keys, self._target, self.number, self.rule = keys, target, number, rule
+        self._state, self._next = start_chains(keys, target, number, rule), 1
+        self.run(NUM_WARMUP, rule._replace(adapt=True))
+
+    def run(self, number: int, rule: Rule | None = None) -> Any:
+        """Return the draws of so many transitions, on the host."""
+        given = self._keys, self._state, self._target, self._next, number, rule or self.rule
+        self._state, draws = run_chains(*given)
+        self._next += number
+        return jax.device_get(draws)
+
+
+def _run_group(
+    chains: _Chains,
+    group: "list[_Kept]",
+    settings: RunSettings,
+    pool: ThreadPoolExecutor,
+    progress: tuple[int, int],
+) -> "Iterator[tuple[int, _Kept]]":
+    """Run chains until each output has converged; yield them as they are done."""
+    most, (done, number) = settings.num_steps or NUM_STEPS, progress
+    length, taken, ongoing = min(ROUND, most), 0, list(range(len(group)))
+    wanted = max(min(2 * length, most), -(-settings.num_particles // chains.number))
+    while ongoing:
+        while taken < wanted:
+            draws = chains.run(length)
+            taken += length
+            for i in ongoing:
+                group[i].add(*(part[i] for part in draws))
+            before = (done + len(group) - len(ongoing)) * most
+            settings.tell(before + len(ongoing) * min(taken, most), number * most)
+        good = list(pool.map(_Kept.look, [group[i] for i in ongoing]))
+        if chains.rule.softmax:
+            good = [all(good)] * len(good)
+        finished = [i for i, ended in zip(ongoing, good, strict=True) if ended or taken >= most]
+        for i in finished:
+            yield i, group[i]
+            group[i].weights.clear()
+        ongoing = [i for i in ongoing if i not in finished]
+        wanted = int(GROWTH * taken)
+    settings.tell((done + len(group)) * most, number * most)
+
+
+class _Kept:
+    """The draws of one output, or of one class, until it is done."""
+
+    def __init__(self, mean: np.ndarray, root: np.ndarray, checked: np.ndarray) -> None:
+        self.mean, self.root = mean, root  # (D,), and rows (D, …) of G
+        self.checked = checked  # rows (n, D) whose logits must converge
+        self.weights: list[np.ndarray] = []  # w, (T, C, D) of each round
+        D = len(mean)
+        self.bend, self.cross = np.zeros(D, mean.dtype), np.zeros((D, D), mean.dtype)
+        self.r_hat, self.ess = np.inf, 0.0  # of the worst weight or logit
+
+    def add(self, weights: np.ndarray, bend: np.ndarray, cross: np.ndarray) -> None:
+        """Add a round; columns of padding are left behind."""
+        D = len(self.mean)
+        self.weights.append(np.array(weights[..., :D]))
+        self.bend += bend[:D]
+        self.cross += cross[:D, :D]
+
+    def look(self) -> bool:
+        """Return whether the draws have converged."""
+        T, (_, C, D) = sum(map(len, self.weights)), self.weights[0].shape
+        if T < FEWEST:
+            return False
+        found, together = [], max(1, LOOK // (T * C))
+        for number, rows in ((D, None), (len(self.checked), self.checked)):
+            for first in range(0, number, together):
+                some = slice(first, first + together)
+                parts = (w[..., some] if rows is None else w @ rows[some].T for w in self.weights)
+                values = np.concatenate(list(parts)).transpose(2, 1, 0)
+                found.append(compute_convergence(np.ascontiguousarray(values)))
+        r_hat, ess = zip(*found, strict=True)
+        self.r_hat, self.ess = float(max(r_hat)), float(min(ess))
+        return self.r_hat <= R_HAT and self.ess >= ESS
+
+    def summarise(self, outcome: Outcome, place: int) -> None:
+        """Set the particles of an output and its moments, by maths (26) from all draws."""
+        assert outcome.particles is not None
+        assert outcome.covariance is not None
+        J, (each, C, _) = outcome.particles.shape[1], self.weights[0].shape
+        T = each * len(self.weights)
+        taken = np.linspace(0, T - 1, -(-J // C)).round().astype(int)
+        drawn = np.concatenate([self.weights[t // each][t % each] for t in taken])
+        outcome.particles[place] = self.mean + drawn[:J]
+        shift, cross = self.bend / (T * C), self.cross / (T * C)
+        outcome.mean[place] = self.mean + shift
+        excess = 0.5 * (cross + cross.T) - np.outer(shift, shift)
+        outcome.covariance[place] = self.root @ self.root.T + excess
+        outcome.steps[place] = T
+        outcome.r_hat[place], outcome.ess[place] = self.r_hat, self.ess
+
+
+def _prepare_outcome(mean: np.ndarray, J: int, chains: int) -> Outcome:
     """Return an outcome to fill in, group by group."""
-    nothing = np.full(K, np.nan)
+    K, D = mean.shape
     return Outcome(
-        mean=np.empty_like(found.mean),
-        covariance=np.empty((K, D, D), found.mean.dtype),
-        particles=np.empty((K, J, D), found.mean.dtype),
+        mean=np.empty_like(mean),
+        covariance=np.empty((K, D, D), mean.dtype),
+        particles=np.empty((K, J, D), mean.dtype),
         converged=np.zeros(K, bool),
         steps=np.zeros(K, int),
-        time=nothing,
-        mean_residual=nothing,
-        covariance_residual=nothing,
+        time=np.full(K, np.nan),
         chains=chains,
+        r_hat=np.full(K, np.inf),
+        ess=np.zeros(K),
     )
 
 
-def _list_checked(problem: Problem, factor: np.ndarray, config: HmcConfig) -> np.ndarray:
-    """Return the directions of z that must converge, (K, directions, D): weights, then logits."""
+def _scale_checked(problem: Problem, config: HmcConfig) -> np.ndarray:
+    """Return the rows whose logits must converge, for weights in coordinates w."""
     if config.check_at is None:
-        return factor
+        return np.zeros((0, problem.num_features), problem.dtype)
     rows = np.asarray(config.check_at, problem.dtype)
     if rows.shape[1] != problem.num_features:
         fail(
             f"check_at must have {problem.num_features} columns, as the features have, got "
             f"{rows.shape[1]}."
         )
-    return np.concatenate([factor, (rows * problem.prior_scale) @ factor], axis=1)
-
-
-def _run_group(
-    keys: jax.Array,
-    some: range,
-    num_outputs: int,
-    target: Any,
-    checked: np.ndarray,
-    rule: Rule,
-    config: HmcConfig,
-    settings: RunSettings,
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Run the chains of some outputs until each has converged.
-
-    Returns z and ∇U, (T, K, C, D), how many of the T each output takes, and its R̂ and effective
-    size there.
-    """
-    most, K = settings.num_steps or NUM_STEPS, len(some)
-    length = min(ROUND, most)
-    wanted = max(min(2 * length, most), -(-settings.num_particles // config.num_chains))
-    chains = start_chains(keys, target, config.num_chains, rule)
-    chains, *_ = run_chains(keys, chains, target, 1, NUM_WARMUP, rule._replace(adapt=True))
-    draws: list[tuple[Any, Any]] = []
-    lengths, r_hat, ess = np.zeros(K, int), np.full(K, np.inf), np.zeros(K)
-
-    def tell(taken: int) -> None:
-        here = np.where(lengths > 0, most, min(taken, most)).sum()
-        settings.tell(some.start * most + int(here), num_outputs * most)
-
-    while not lengths.all():
-        while length * len(draws) < wanted:
-            first = 1 + NUM_WARMUP + length * len(draws)
-            chains, z, gradient = run_chains(keys, chains, target, first, length, rule)
-            draws.append((z.block_until_ready(), gradient))
-            tell(length * len(draws))
-        taken = length * len(draws)
-        ongoing = np.flatnonzero(lengths == 0)
-        r_hat[ongoing], ess[ongoing] = _look([z for z, _ in draws], checked, ongoing)
-        good = (r_hat <= R_HAT) & (ess >= ESS)
-        finished = (good.all() if rule.joint else good) | (taken >= most)
-        lengths = np.where((lengths == 0) & finished, taken, lengths)
-        wanted = int(GROWTH * taken)
-        tell(taken)
-    every, slopes = (np.concatenate(jax.device_get(part)) for part in zip(*draws, strict=True))
-    return every, slopes, lengths, r_hat, ess
-
-
-def _look(
-    parts: list[Any], checked: np.ndarray, outputs: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return R̂ and effective size of the worst direction of some outputs."""
-    xp = np if jax.default_backend() == "cpu" else jnp
-    z = xp.concatenate([xp.asarray(part)[:, outputs] for part in parts])
-    if len(z) < FEWEST:
-        return np.full(len(outputs), np.inf), np.zeros(len(outputs))
-    turned = xp.asarray(checked)[outputs, None].swapaxes(-1, -2)
-    values = xp.matmul(z.transpose(1, 2, 0, 3), turned).transpose(0, 3, 1, 2)
-    r_hat, ess = compute_convergence(values, xp)
-    return np.asarray(r_hat), np.asarray(ess)
-
-
-def _summarise(
-    outcome: Outcome,
-    k: int,
-    mean: np.ndarray,
-    factor: np.ndarray,
-    z: np.ndarray,
-    gradient: np.ndarray,
-) -> None:
-    """Set the particles of an output and its moments, by maths (26) from all draws."""
-    assert outcome.particles is not None
-    assert outcome.covariance is not None
-    T, C, D = z.shape
-    J = outcome.particles.shape[1]
-    taken = np.linspace(0, T - 1, -(-J // C)).round().astype(int)
-    outcome.particles[k] = mean + z[taken].reshape(-1, D)[:J] @ factor.T
-    z, bend = z.reshape(-1, D), (z - gradient).reshape(-1, D)  # ∇u
-    shift = bend.mean(axis=0)
-    cross = z.T @ bend / len(z)
-    covariance = np.eye(D, dtype=z.dtype) + 0.5 * (cross + cross.T) - np.outer(shift, shift)
-    outcome.mean[k] = mean + factor @ shift
-    outcome.covariance[k] = factor @ covariance @ factor.T
+    return rows * problem.prior_scale
 
 
 def _explain_stop(missed: np.ndarray) -> str:
     """Name the outputs that have not converged, and say what helps."""
     if not len(missed):
         return ""
-    named = ", ".join(map(str, missed[:NAMED])) + ", …" * (len(missed) > NAMED)
+    named = ", ".join(map(str, np.unique(missed)[:NAMED])) + ", …" * (len(missed) > NAMED)
     return (
         f"R-hat above {R_HAT} or effective size below {ESS:.0f} in output{'s' * (len(missed) > 1)} "
         f"{named}; raise num_steps or num_chains"

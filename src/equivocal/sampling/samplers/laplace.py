@@ -7,14 +7,14 @@ which is docs/maths.md (5) with the averages of (6) taken at the mean.
 Newton's method with the line search of `flow.py`: the step of `mean_field`, with expectations taken
 at the mean and the log posterior as merit. A reference, not a recommendation: where the posterior
 rests on few rows, mode and mean lie far apart (1.5 posterior sd on separable data) and
-probabilities are overconfident. With a softmax likelihood the curvature between classes is ignored.
+probabilities are overconfident.
 """
 
 from dataclasses import dataclass
 
 from equivocal.sampling.engine import likelihoods
-from equivocal.sampling.engine.likelihoods import FlowRule, make_softmax_rule
-from equivocal.sampling.engine.problem import Likelihood, Problem
+from equivocal.sampling.engine.likelihoods import FlowRule
+from equivocal.sampling.engine.problem import Problem
 from equivocal.sampling.engine.settings import Outcome, RunSettings
 from equivocal.sampling.samplers.mean_field import init, run_gaussian, step
 
@@ -37,6 +37,4 @@ class LaplaceConfig:
 def run(problem: Problem, config: LaplaceConfig, settings: RunSettings) -> Outcome:
     """Find the mode and the curvature of all outputs."""
     del config
-    softmax = problem.likelihood is Likelihood.SOFTMAX
-    rule = make_softmax_rule(problem.num_outputs, at_mean=True) if softmax else RULE
-    return run_gaussian(problem, rule, settings)
+    return run_gaussian(problem, RULE, settings)

@@ -8,8 +8,7 @@ These are the optimality conditions of Gaussian variational inference (Opper and
 Neural Computation 21:786), and what the deterministic sampler (arXiv:2309.04742) tends to as J → ∞.
 `flow.py` has the step; here expectations are exact and no particle is carried. Applies to any
 number of rows and features, separable data included; what it cannot see is skewness, and `info`
-says when that matters. With a softmax likelihood the weights of different classes are independent
-under q.
+says when that matters.
 """
 
 from dataclasses import dataclass, replace
@@ -21,11 +20,10 @@ import numpy as np
 
 from equivocal.sampling.engine import likelihoods
 from equivocal.sampling.engine.flow import FlowInfo, FlowState, flow_step, start_flow
-from equivocal.sampling.engine.likelihoods import FlowRule, make_softmax_rule
+from equivocal.sampling.engine.likelihoods import FlowRule
 from equivocal.sampling.engine.placement import find_largest_anywhere
 from equivocal.sampling.engine.plan import Plan, make_plan
 from equivocal.sampling.engine.problem import (
-    Likelihood,
     Problem,
     Start,
     sample_rows,
@@ -36,6 +34,7 @@ from equivocal.sampling.engine.programs import PRNGKey, compile_on_call
 from equivocal.sampling.engine.queue import run_flow
 from equivocal.sampling.engine.rows import Rows
 from equivocal.sampling.engine.settings import Outcome, RunSettings
+from equivocal.sampling.engine.small import count_bytes as count_small_bytes
 from equivocal.sampling.engine.small import flow_small, is_small
 
 RULE = FlowRule(
@@ -56,13 +55,6 @@ class MeanFieldConfig:
     """Nothing to choose."""
 
 
-def choose_rule(problem: Problem) -> FlowRule:
-    """Return the rule with exact expectations for the problem's likelihood."""
-    if problem.likelihood is Likelihood.SOFTMAX:
-        return make_softmax_rule(problem.num_outputs)
-    return RULE
-
-
 def init(num_outputs: int, num_features: int) -> FlowState:
     """Start at the prior, in coordinates where it is N(0, I)."""
     identity = jnp.broadcast_to(jnp.eye(num_features), (num_outputs, num_features, num_features))
@@ -80,7 +72,7 @@ def step(
 def run(problem: Problem, config: MeanFieldConfig, settings: RunSettings) -> Outcome:
     """Flow all outputs from the prior to the fixed point."""
     del config
-    return run_gaussian(problem, choose_rule(problem), settings)
+    return run_gaussian(problem, RULE, settings)
 
 
 def run_gaussian(
@@ -126,6 +118,21 @@ def run_gaussian(
     return outcome
 
 
+def count_bytes(problem: Problem, settings: RunSettings, rule: FlowRule = RULE) -> int:
+    """Return the bytes of the smallest budget in which the problem is solved, by any way."""
+    ways = (False, True) if _may_share(settings) else (False,)
+    needs = [_plan_flow(problem, settings, share=share).least for share in ways]
+    if is_small(problem, rule, settings):
+        # a budget without room for it would have to be solved by programs, with other bits
+        needs.append(count_small_bytes(problem))
+    return max(needs)
+
+
+def count_plain_bytes(problem: Problem, settings: RunSettings) -> int:
+    """Return the same where a run is `plain`."""
+    return _plan_flow(problem, settings, share=False).least
+
+
 def _run_small(
     problem: Problem,
     rule: FlowRule,
@@ -136,17 +143,13 @@ def _run_small(
     """Flow in NumPy, then by compiled programs those outputs that did not converge."""
     D = problem.num_features
     start = start_near_prior(problem, D) if found is None else _start_from(*found, D)
-    near, brief = settings.brief or found is not None, settings.brief
-    outcome = flow_small(problem, rule, settings.tolerance, start, near=near, brief=brief)
+    near = settings.brief or found is not None
+    outcome = flow_small(problem, settings.tolerance, start, near=near)
     left = ~outcome.converged
-    finite = rule.joint and bool(np.isfinite(outcome.covariance_residual).all())
-    if settings.brief:  # classes converge here or nowhere soon
-        left &= ~((outcome.mean_residual < NEAR) | finite)
-    rest = np.flatnonzero(left | (rule.joint & left.any()))
+    if settings.brief:
+        left &= ~(outcome.mean_residual < NEAR)
+    rest = np.flatnonzero(left)
     if len(rest):
-        if finite:
-            assert outcome.factor is not None, "a flow gives a factor"
-            found = outcome.mean, outcome.factor
         begun = None if found is None else (found[0][rest], found[1][rest])
         _put(outcome, rest, _run_compiled(problem.select(rest), rule, settings, begun, share))
     settings.tell(problem.num_outputs, problem.num_outputs)
@@ -161,11 +164,14 @@ def _run_compiled(
     share: bool = True,
 ) -> Outcome:
     """Flow by the products that a plan chooses: those that outputs share only if they may."""
-    free = share and settings.num_steps is None and settings.precision is Precision.FULL
-    _plan_flow(problem, settings, share=False)  # refuses a budget without room for what is left
-    plan = _plan_flow(problem, settings, share=free and not rule.joint)
+    plan = _plan_flow(problem, settings, share=share and _may_share(settings))
     run = _run_shared if plan.shared else _run_plain
     return run(problem, rule, settings, plan, found)
+
+
+def _may_share(settings: RunSettings) -> bool:
+    """Return whether outputs may share products."""
+    return settings.num_steps is None and settings.precision is Precision.FULL
 
 
 def _plan_flow(problem: Problem, settings: RunSettings, *, share: bool) -> Plan:
