@@ -61,18 +61,23 @@ def measure_time(work: Callable[[], Any]) -> tuple[float, Any]:
     return time.perf_counter() - began, found
 
 
+def measure_repeats(work: Callable[..., Any], repeats: int) -> float:
+    """Return the median seconds of later calls, each with a seed that no call had before."""
+    return median(measure_time(partial(work, seed=1 + turn))[0] for turn in range(repeats))
+
+
 def measure_posterior(rows: Path, sizes: Numbers) -> Numbers:
     """Measure the whole posterior of one network, at the first and at later calls."""
     with np.load(rows) as data:
         features, targets = data["features"], data["targets"]
     work = partial(sample_posterior, features, targets)
     cold, found = measure_time(lambda: work().info)
-    warm = [measure_time(work)[0] for _ in range(sizes["repeats"])]
+    warm = measure_repeats(work, sizes["repeats"])
     return {
         "rows": len(features),
         "outputs": targets.shape[1],
         "seconds_cold": cold,
-        "seconds": median(warm),
+        "seconds": warm,
         "steps_most": int(found.steps.max()),
         "message": found.message,
     }
@@ -83,10 +88,10 @@ def measure_exact(rows: Path, sizes: Numbers) -> Numbers:
     with np.load(rows) as data:
         work = partial(sample_posterior, data["features"], data["targets"], method="hmc")
     cold, found = measure_time(lambda: work().info)
-    warm = [measure_time(work)[0] for _ in range(sizes["repeats"])]
+    warm = measure_repeats(work, sizes["repeats"])
     return {
         "seconds_cold": cold,
-        "seconds": median(warm),
+        "seconds": warm,
         "ess_least": float(found.ess.min()),
         "r_hat_most": float(found.r_hat.max()),
         "message": found.message,
@@ -105,7 +110,7 @@ def measure_precision(rows: Path, sizes: Numbers) -> Numbers:
     for how in Precision:
         work = partial(sample_posterior, features, targets, dtype="float32", precision=str(how))
         work()
-        seconds = median(measure_time(work)[0] for _ in range(sizes["repeats"]))
+        seconds = measure_repeats(work, sizes["repeats"])
         found[str(how)] = {"seconds": seconds, **_measure_errors(work(), exact)}
     return found
 
@@ -279,9 +284,9 @@ def measure_first_call(rows: Path, options: Numbers, repeats: int = 5) -> Number
     started, _ = measure_time(lambda: jax.device_put(np.zeros(1)))
     first, found = measure_time(lambda: sample_posterior(**given).info)
     number, seconds = len(compiled), sum(compiled)
-    warm = [measure_time(partial(sample_posterior, **given))[0] for _ in range(repeats)]
+    warm = measure_repeats(partial(sample_posterior, **given), repeats)
     plain = partial(sample_posterior, **given, diagnose=False)
-    without = [measure_time(plain)[0] for _ in range(repeats)]
+    without = measure_repeats(plain, repeats)
     return {
         "device": jax.devices()[0].device_kind,
         "options": options,
@@ -289,8 +294,8 @@ def measure_first_call(rows: Path, options: Numbers, repeats: int = 5) -> Number
         "seconds_first_call": first,
         "programs": number,
         "seconds_compiling": seconds,
-        "seconds_later_call": median(warm),
-        "seconds_later_without_verdict": median(without),
+        "seconds_later_call": warm,
+        "seconds_later_without_verdict": without,
         "programs_later": len(compiled) - number,
         "message": found.message,
     }

@@ -65,7 +65,7 @@ def measure_sharded_here(folder: str, devices: str, repeats: str) -> Numbers:
     for turn in range(int(repeats) + 1):
         for name, number in (("one", None), ("several", several)):
             began = time.perf_counter()
-            sample_posterior(psi, t, devices=number)
+            sample_posterior(psi, t, devices=number, seed=turn)
             if turn:
                 found[name].append(time.perf_counter() - began)
     return {name: median(seconds) for name, seconds in found.items()}

@@ -60,8 +60,9 @@ GROWTH = 1.4  # of the draws between two looks at convergence
 NAMED = 8  # outputs that a message lists
 REFINED = 4  # outputs together where a few are refined
 LOOK = 1 << 15  # numbers of which a thread computes the convergence at a time
-# The largest K D (N + K D) of a softmax on a CPU, whose core then takes hours; a GPU takes more.
-MOST_WORK, GPU_FACTOR = 2e9, 50
+# The largest K D (N + K D) of a softmax on a CPU, whose core then takes hours: digits, with 1.2e6,
+# take 7 to 15 s of processor time. A GPU is allowed more.
+MOST_WORK, GPU_FACTOR = 1e9, 50
 
 
 @dataclass(frozen=True, kw_only=True)
