@@ -64,7 +64,7 @@ METHODS = {
     "ours-hmc": Method(ours.fit_hmc, most_labels=500),
     "ours-paper": Method(ours.fit_paper, classes=False),
     "ours-unit-prior": Method(ours.fit_unit_prior),
-    "ours-probit": Method(ours.fit_probit),
+    "ours-probit": Method(ours.fit_probit, classes=False),
     "laplace-diag": Method(torch_peers.fit_laplace_diag, most_labels=500),
     "laplace-kron": Method(torch_peers.fit_laplace_kron, most_labels=500),
     "laplace-full": Method(torch_peers.fit_laplace_full, most_labels=500),

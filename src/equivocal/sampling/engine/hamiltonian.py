@@ -151,7 +151,7 @@ def _compute_logits(w: Float[Array, "K C D"], block: Block, how: Precision) -> A
 
 
 def _pull(a: Float[Array, "K C rows"], block: Block, rule: Rule) -> Float[Array, "K C wide"]:
-    """Return what the rows of a block add to ∇U, in weights."""
+    """Return what the rows of a block add to ∇U, in weights: maths (2) or (19)."""
     y = jax.nn.softmax(a, axis=0) if rule.softmax else jax.nn.sigmoid(a)
     c = block.counts if block.counts.ndim == 1 else block.counts[:, None]
     error = c * y - block.targets[:, None]
@@ -164,7 +164,7 @@ def _sum_losses(a: Float[Array, "K C rows"], block: Block, rule: Rule) -> Float[
 
     def compute(a: Float[Array, "K rows"]) -> Float[Array, "K rows"]:
         if rule.softmax:
-            return block.targets * jax.nn.log_softmax(a, axis=0)
+            return block.targets * jax.nn.log_softmax(a, axis=0)  # maths (19)
         return compute_log_likelihood(a, jnp.log1p(jnp.exp(-jnp.abs(a))), block)
 
     moved = jax.vmap(compute, in_axes=1, out_axes=1)(a)

@@ -113,8 +113,7 @@ def make_plan(
     streamed |= count_shards() == 1 and count_bytes() + features > limit
     least = count_bytes() + (0 if streamed or count_shards() == 1 else features)
     check_budget(problem, limit, least)
-    sizes = {"block_rows": block, "slots": in_flight, "num_features": D}
-    return Plan(**sizes, streamed=streamed, least=least)
+    return Plan(block_rows=block, slots=in_flight, num_features=D, streamed=streamed, least=least)
 
 
 def _plan_to_share(problem: Problem, limit: int, per_output: int, most: int) -> Plan | None:
@@ -131,8 +130,15 @@ def _plan_to_share(problem: Problem, limit: int, per_output: int, most: int) -> 
             continue
         check_budget(problem, limit, least)
         held = parts > 0 and working + products <= limit
-        sizes = {"block_rows": rows, "slots": slots, "num_features": D, "parts": parts}
-        return Plan(**sizes, shared=True, held=held, least=least)
+        return Plan(
+            block_rows=rows,
+            slots=slots,
+            num_features=D,
+            shared=True,
+            parts=parts,
+            held=held,
+            least=least,
+        )
     return None
 
 

@@ -207,6 +207,7 @@ class Blocks(Protocol):
     """Rows that are laid out when needed: chunks of several blocks, each fetched by its number."""
 
     num_chunks: int
+    wide: int  # columns of features
 
     def fetch(self, number: Int[Array, ""]) -> Rows:
         """Fetch one chunk; may be called under `jit`."""
