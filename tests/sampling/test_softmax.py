@@ -9,7 +9,7 @@ from equivocal.errors import UserError
 from equivocal.sampling import Posterior, sample_posterior
 from equivocal.sampling.engine.classes import find_gaussian, find_mode
 from equivocal.sampling.engine.problem import Likelihood, Problem
-from equivocal.sampling.samplers import hmc
+from equivocal.sklearn import EnsembleKalmanClassifier
 
 RNG = np.random.default_rng(0)
 LABELS = RNG.integers(0, 3, 60)
@@ -141,12 +141,16 @@ def test_a_gaussian_is_found_for_separable_classes(variance: float) -> None:
 
 
 def test_a_softmax_that_is_too_large_names_the_way_out() -> None:
-    """The limit counts K D (N + K D): here 7.2e9."""
-    rows = np.broadcast_to(np.ones(400), (100_000, 400))
-    problem = Problem(
-        rows, np.ones((10, 170)), np.ones(10), np.zeros((1, 400)), np.ones(400), Likelihood.SOFTMAX
-    )
-    with pytest.raises(UserError) as refused:
-        hmc.check_size(problem)
-    for part in ("170 classes, 400 features", "bernoulli", "multi_class='one-vs-rest'"):
-        assert part in str(refused.value)
+    """The limit counts K D (N + K D): here 3.6e9. One output per class is taken."""
+    rows, names = np.ones((100, 3_000), np.float32), np.arange(100) % 20
+    wide = EnsembleKalmanClassifier(fit_intercept=False, prior_variance=1.0)
+    for refused in (
+        lambda: sample_posterior(rows, names, likelihood="softmax"),
+        lambda: wide.fit(rows, names),
+    ):
+        with pytest.raises(UserError) as caught:
+            refused()
+        for part in ("20 classes, 3000 features", "bernoulli", "multi_class='one-vs-rest'"):
+            assert part in str(caught.value)
+    few = EnsembleKalmanClassifier(multi_class="one-vs-rest", prior_variance=1.0)
+    assert few.fit(X, LABELS).predict_proba(X).shape == (60, 3)
