@@ -71,7 +71,7 @@ def quiet(done: int, total: int, state: str) -> None:
 def made(folder: Path, run: Run, **changes: object) -> Study:
     """Prepare a study in a folder whose networks are trained already."""
     source = folder / "source"
-    source.mkdir(exist_ok=True)
+    source.mkdir(parents=True, exist_ok=True)
     (source / "study.toml").write_text(STUDY)
     (source / "garden.csv").write_text(STIMULI)
     (source / "garden.toml").write_text(read_example())
@@ -126,9 +126,18 @@ def test_activations_are_those_of_network_and_posterior(finished: Study) -> None
     assert int(dataset["critical"].sel(**one)) == 2
 
 
-def test_csv_holds_the_same_with_a_dictionary(finished: Study) -> None:
-    frame = pd.read_csv(finished.folder / "activations.csv.gz")
-    words = pd.read_csv(finished.folder / "dictionary.csv")
+def test_the_flat_table_is_written_when_asked_for_and_holds_the_same(
+    finished: Study, tmp_path: Path
+) -> None:
+    flat = {"activations.csv.gz", "dictionary.csv"}
+    assert not flat & {path.name for path in finished.folder.iterdir()}
+    shutil.copytree(finished.folder, tmp_path / "copy")
+    study = Study(finished.settings.change({"flat_table": True}), tmp_path / "copy")
+    before = (study.folder / "activations.nc").stat().st_mtime_ns
+    study.probe(quiet)
+    assert (study.folder / "activations.nc").stat().st_mtime_ns == before  # not made again
+    frame = pd.read_csv(study.folder / "activations.csv.gz")
+    words = pd.read_csv(study.folder / "dictionary.csv")
     assert list(words["column"]) == list(frame.columns)
     dataset = finished.read("activations.nc")
     assert len(frame) == dataset["mle"].size
@@ -277,7 +286,7 @@ def test_tables_that_were_changed_or_removed_are_written_again(finished: Study) 
 
 NAMED = [
     "posteriors/converged_1/01.safetensors",
-    *("activations.nc", "activations.csv.gz", "dictionary.csv", "path.nc", "exact.nc"),
+    *("activations.nc", "path.nc", "exact.nc"),
     *("claims.csv", "tables/paired_models.csv"),
 ]
 
