@@ -37,7 +37,7 @@ OTHER_WORLD = "slips"  # where reversed sentences have a true answer
 # for each sentence or, where questions are drawn one by one, each step; a posterior of 176 units,
 # and its answers; what else is done for a network of the other world; `CHAINS` for each network;
 # and what runs by itself.
-SENTENCE, STEP, POSTERIOR, ANSWERS, OTHER, ALONE = 5.5e-5, 5e-3, 4.3, 0.8, 7.0, 30.0
+SENTENCE, STEP, POSTERIOR, ANSWERS, OTHER, ALONE = 5e-5, 5e-3, 4.3, 0.8, 7.0, 30.0
 CHAINS = {"path": 3.0, "exact": 5.0, "nuts": 38.0}
 UNITS, TRACKED = 176, 9
 WORTH = 60.0  # seconds of work from which on worker processes are worth their start
