@@ -114,7 +114,7 @@ def sample_posterior(
         Weights of the network that the features come from. "auto" may move the posterior's mean
         towards them; the covariance stays the posterior's.
     evidence : number
-        b, from 1e-6 to 1e6, the weight of the data against the prior: counts and targets times b,
+        b, from 1e-9 to 1e9, the weight of the data against the prior: counts and targets times b,
         so that the posterior is proportional to likelihoodᵇ × prior (a power posterior). 1 is
         Bayes' rule.
     likelihood : "bernoulli" or "softmax"

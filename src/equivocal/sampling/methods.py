@@ -45,7 +45,7 @@ from equivocal.seeds import choose_seed
 
 FEWEST_PARTICLES = 200
 MOST_STEPS = 10**9
-MOST_EVIDENCE = 1e6
+MOST_EVIDENCE = 1e9
 SHARED = 0.25  # a smaller share of common rows may be chance, with few discrete features
 CHOICES = ("held-out", "evidence")  # ways to choose the prior's variance
 
@@ -350,7 +350,7 @@ def _check_validation(validation: Any, problem: Problem, choose: bool) -> Proble
             f"validation must have {D} features and {K} outputs, as the rows have, got "
             f"{beside.num_features} and {beside.num_outputs}."
         )
-    number = int((beside.row_counts > 0).sum())
+    number = int(max((beside.row_counts > 0).sum(), beside.row_counts.sum(dtype=np.float64)))
     if number < (FEWEST_ROWS if choose else 1):
         fail(
             f"validation must have at least {FEWEST_ROWS} rows to choose a prior by, and got "

@@ -139,7 +139,7 @@ def _suspect(problem: Problem, asked: Question, weights: np.ndarray) -> tuple[st
 def _choose_without_rows(contest: "Contest", free: bool, doubt: str) -> Choice:
     """Return the given prior, or one as wide as the network's weights, or of variance one."""
     W, N, given = contest.asked.trained, contest.problem.num_rows, contest.asked.variance
-    reason = doubt or f"; {N:,} row(s), where {FEWEST_ROWS} are needed to choose a prior"
+    reason = doubt or f"; {N:,} distinct row(s), where {FEWEST_ROWS} are needed to choose a prior"
     if W is not None and not doubt:
         reason += f"; the network's own NLL {measure_surprise(contest.problem, W).loss:.3g}"
     if given is not None:
