@@ -218,7 +218,8 @@ def test_a_prior_worse_than_the_network_gives_a_warning():
 
 def test_too_few_rows_choose_no_prior():
     found = sample_posterior(X[:29], T[:29], prior_variance="auto")
-    assert "prior variance 1 about zero; 29 distinct row(s), where 30 are needed" in found.info.message
+    note = "prior variance 1 about zero; 29 distinct row(s), where 30 are needed"
+    assert note in found.info.message
     held = sample_posterior(X[:29], T[:29], prior_variance="auto", trained=WEIGHTS)
     np.testing.assert_allclose(held.mean, WEIGHTS, atol=1e-6)
     own = compute_nll(1 / (1 + np.exp(-X[:29] @ WEIGHTS.T)), T[:29])

@@ -387,7 +387,7 @@ class EnsembleKalmanClassifier(_EnsembleKalman):
         stores it in `prior_variance_`; the intercept then has a wide prior of its own. Put a
         StandardScaler before the estimator if features have different scales.
     prior_choice : "held-out" or "evidence"
-        The criterion of "auto": the loss on held-out rows, or the evidence bound.
+        The criterion of "auto": the loss on held-out rows, or the evidence.
     prior_per_output : bool
         Whether "auto" chooses a number for each label, or for each class of one-vs-rest.
     fit_intercept : bool
