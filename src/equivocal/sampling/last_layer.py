@@ -336,8 +336,9 @@ def from_torch(
 
     ψ are the inputs of that layer in evaluation mode. The prior is chosen by held-out rows, about
     zero, and the posterior's mean may be moved towards the layer's weights and biases; with a prior
-    variance of your own the prior's mean are these. A layer without biases gets no intercept. The module is not changed, and not copied
-    either: if it is trained further, the posterior no longer belongs to it.
+    variance of your own the prior's mean are these. A layer without biases gets no intercept. The
+    module is not changed, and not copied either: if it is trained further, the posterior no longer
+    belongs to it.
 
     Parameters
     ----------

@@ -50,6 +50,9 @@ from equivocal.sampling.samplers.mean_field import RULE, Fit, run_gaussian
 SHARES = np.arange(9) / 8  # of the network, s in (1)
 ERRORS, MORE_ERRORS = 2.0, 3.0  # standard errors; more where rows are left out in turn
 TOLERANCE = 0.5  # posterior sd before a fit's last step: a loss is then within hundredths of a nat
+# A path's curvatures are averages over rows, and favour narrow priors where these are nearly
+# separable: wider ones are tried, half a decade at a time, as long as the loss falls by this share.
+LESS = 0.998
 # warn if a given prior loses over 1 % more than the network, by at least three standard errors
 WORSE, CERTAIN = 0.01, 3.0
 
@@ -78,6 +81,7 @@ class Choice:
     note: str = ""  # part of the verdict, `info.message`
     warning: str = ""
     measured: dict[str, float] = field(default_factory=dict)  # for `info.settings`
+    loss: float = float("nan")  # on held-out rows, before the mean is moved
     start: Fit | None = None  # a fit nearby
 
     def move(self, problem: Problem, outcome: Outcome) -> Problem:
@@ -159,13 +163,19 @@ def _choose_by_rows(contest: "Contest", free: bool) -> Choice:
     if asked.by_evidence:
         path = replace(path, folds=[Fold(path.problem, path.problem)])
     prior = (path.search_each if asked.per_output else path.search)(asked.by_evidence)
-    usual = prior.size.max() < 2 * path.sizes[USUAL - 1]
-    wider = "" if usual else " (wider than usual: standardise the features)"
-    note = f"{_describe(prior)}{wider}, by {'the evidence' if asked.by_evidence else contest.rows}"
+    by = "the evidence" if asked.by_evidence else contest.rows
     if asked.by_evidence and asked.trained is None and asked.validation is None:
-        return Choice(prior=prior, note=note)
+        return Choice(prior=prior, note=f"{_describe(prior)}, by {by}")
     choice = contest.compare(prior, free)
-    return replace(choice, note=f"{note}; {choice.note}")
+    while not asked.by_evidence and prior.size.max() < path.sizes[USUAL - 1]:
+        prior = path.make_prior(choice.prior.size * np.sqrt(10))
+        wider = contest.compare(prior, free)
+        if not wider.loss < LESS * choice.loss:
+            break
+        choice = wider
+    usual = choice.prior.size.max() < 2 * path.sizes[USUAL - 1]
+    much = "" if usual else " (wider than usual: standardise the features)"
+    return replace(choice, note=f"{_describe(choice.prior)}{much}, by {by}; {choice.note}")
 
 
 def _describe(prior: Prior) -> str:
@@ -258,7 +268,7 @@ class Contest:
         if W is None:
             loss = float(score(rows, predict_log_probabilities(rows, fit)).sum()) / answers
             note, measured = f"{measure} {loss:.3g}", {"held_out_nll": loss}
-            return Choice(prior=prior, note=note, measured=measured, start=start)
+            return Choice(prior=prior, note=note, measured=measured, loss=loss, start=start)
         network = Logits(rows.features @ W[self.outputs].T.astype(rows.dtype))
         trials = list(try_shares(rows, fit, network, SHARES if free else (0.0,)))
         errors, found, warning = MORE_ERRORS if alone else ERRORS, trials[0], ""
@@ -281,6 +291,7 @@ class Contest:
             note=f"{note}, the network's own {own:.3g}",
             warning=warning,
             measured={"held_out_nll": loss, "network_nll": own},
+            loss=trials[0].loss / answers,
             start=start,
         )
 
