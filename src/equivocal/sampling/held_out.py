@@ -9,7 +9,7 @@ The limits in `KNOWN` may be changed.
 """
 
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -82,7 +82,9 @@ def make_folds(problem: Problem, groups: np.ndarray | None = None) -> list[Fold]
 def join_rows(problems: list[Problem]) -> Problem:
     """Return one problem of the rows of several."""
     names = ("features", "targets", "counts")
-    parts = {name: np.concatenate([getattr(each, name) for each in problems]) for name in names}
+    parts: dict[str, Any] = {
+        name: np.concatenate([getattr(each, name) for each in problems]) for name in names
+    }
     return replace(problems[0], **parts)
 
 
