@@ -45,7 +45,7 @@ from equivocal.world import World
 from equivocal.world.items import choose_items, load_stimuli
 
 CELLS = ("mle", "bayes", "effect", "low", "high")  # keys of `average_cells`
-STATE = ("time", "converged", "put_back")  # keys of `describe_state`
+STATE = ("time", "converged", "diverged")  # keys of `describe_state`
 GIVEN = "given.csv"  # the stimuli sent to a worker; the study makes its own copy of them
 
 
@@ -115,7 +115,7 @@ def describe_state(posteriors: Sequence[Posterior]) -> dict[str, float]:
     return {
         "time": float(np.median([info.time for info in infos])),  # τ reached
         "converged": all(info.converged for info in infos),
-        "put_back": int(sum(info.repaired for info in infos)),  # particles lost and restored
+        "diverged": int(sum(info.diverged.sum() for info in infos)),  # units of all networks
     }
 
 
