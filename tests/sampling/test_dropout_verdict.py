@@ -11,7 +11,7 @@ from scipy.special import expit
 from equivocal.asking.shipped import find_shipped, open_shipped
 from equivocal.errors import UserError
 from equivocal.sampling import Posterior, Snapshot, sample_posterior
-from equivocal.sampling.samplers.dropout_deterministic import LONGEST_STEP
+from equivocal.sampling.samplers.dropout_deterministic import LATE_STEP
 from equivocal.sampling.samplers.dropout_limit import follow_limit
 from equivocal.sampling.samplers.dropout_verdict import compute_residuals
 from equivocal.world import World
@@ -192,7 +192,7 @@ def test_far_means_are_no_divergence() -> None:
 def test_the_limit_of_dropout_has_covariances_that_are_too_large() -> None:
     """P = (C − ρ diag C)/(1 − ρ), C = (H + I)⁻¹, maths (30), but for the error of the step.
 
-    Below `LONGEST_STEP` the scheme's own fixed point is up to 1/(1 − Δτ) too wide. A sampler
+    Below `LATE_STEP` the scheme's own fixed point is up to 1/(1 − Δτ) too wide. A sampler
     that dropped nothing would have a ratio of 1.03 for all ρ.
     """
     x, t = make_rows()
@@ -206,7 +206,7 @@ def test_the_limit_of_dropout_has_covariances_that_are_too_large() -> None:
         y = expit(x @ m + sd * nodes[:, None])
         R = weights @ (y * (1 - y)) / weights.sum()
         C = np.linalg.inv(x.T @ (R[:, None] * x) + np.eye(2))
-        high = 1 / (1 - LONGEST_STEP)
+        high = 1 / (1 - LATE_STEP)
         assert 1 <= P[0, 1] / C[0, 1] * (1 - rate) <= high
         assert ((np.diag(P) / np.diag(C) >= 1) & (np.diag(P) / np.diag(C) <= high)).all()
 
@@ -237,7 +237,7 @@ def test_dropout_that_settles_reaches_the_fixed_point() -> None:
     """
     x, t = (part[:60, :2] for part in make_rows())
     J = 1_000
-    allowed = 5 / np.sqrt(J) + LONGEST_STEP / (1 - LONGEST_STEP)
+    allowed = 5 / np.sqrt(J) + LATE_STEP / (1 - LATE_STEP)
     exact = sample_posterior(x, t)
     settled = sample(x, t, dropout_schedule="settle", num_particles=J)
     assert settled.info.converged, settled.info.message

@@ -23,8 +23,8 @@ enough. Here that change is divided by Δτ, and an output has converged only if
 equations of the fixed point hold where it stopped.
 
 Only the deviations are tamed: the mean's step is explicit and needs Δτ λ_max(P̂H) < 2. With
-`step_size=None` each step takes Δτ = ½ / (λ_max(P̂H) + λ_max(P̂P₀⁻¹)), at most `LONGEST_STEP`. Means
-that a longer step throws out are noticed (`dropout_verdict`, which judges both).
+`step_size=None` each step takes Δτ = ½ / (λ_max(P̂H) + λ_max(P̂P₀⁻¹)), at most ½ and at the end
+0.05 (`limit_step`). Means that a longer step throws out are noticed (`dropout_verdict`).
 
 With ρ > 0 the limit is not the posterior: E P̂ = (1−ρ) P + ρ diag P (docs/maths.md, "The limit that
 dropout has"). `dropout_schedule="settle"` lowers ρ to 0 as the spread settles, and has the
@@ -66,7 +66,10 @@ __all__ = ["NUM_STEPS", "DropoutConfig"]
 
 NUM_STEPS = 500
 PADDED_FROM = 32  # weights; with fewer, padding costs more than it gains
-LONGEST_STEP, SAFETY = 0.05, 0.5  # at the fixed point variances are up to 1/(1 − Δτ) too large
+LONGEST_STEP, SAFETY = 0.5, 0.5
+# From this τ on, when e^(−τ) of the start is left, automatic steps are at most so long: at the
+# fixed point of the steps variances are up to 1/(1 − Δτ) times too large.
+LATE, LATE_STEP = 2.0, 0.05
 SETTLED, DECAY = 0.01, 0.9  # change of the total variance in a step; by what ρ is then multiplied
 
 
@@ -238,12 +241,12 @@ def _find_stiffness(F: Float[Array, "K J D"], basis_H: Float[Array, "K r D"]) ->
     )
 
 
-def _choose_stable_step(
-    F: Float[Array, "K J D"], stiffness: Float[Array, " K"]
-) -> Float[Array, " K"]:
-    """Return the Δτ that keeps the explicit step of the mean stable."""
-    prior = find_largest_eigenvalue(lambda x: _apply_covariance(F, x), F[:, 0])
-    return jnp.minimum(SAFETY / (stiffness + prior), LONGEST_STEP)
+def limit_step(stiffness: Float[Array, "..."], time: Float[Array, "..."]) -> Float[Array, "..."]:
+    """Return the Δτ that keeps the mean's step stable, and the error at the end small.
+
+    `stiffness` is λ_max(P̂H) + λ_max(P̂P₀⁻¹).
+    """
+    return jnp.minimum(SAFETY / stiffness, jnp.where(time < LATE, LONGEST_STEP, LATE_STEP))
 
 
 def _measure_change(F: Float[Array, "K J D"], state: DropoutState) -> Float[Array, " K"]:
@@ -290,7 +293,10 @@ def _move(
     stiffness = _find_stiffness(F, sums.curvature)
     if config.step_size is None:
         same = config.taming == Taming.CONSISTENT
-        dt = _choose_stable_step(F, stiffness if same else _find_stiffness(F, sums.tamed))
+        stiff = stiffness if same else _find_stiffness(F, sums.tamed)
+        dt = limit_step(
+            stiff + find_largest_eigenvalue(lambda x: _apply_covariance(F, x), F[:, 0]), state.time
+        )
     else:
         dt = jnp.full(len(F), config.step_size, F.dtype)
     h = dt[:, None, None]
