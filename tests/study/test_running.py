@@ -22,6 +22,7 @@ from equivocal.store.folders import has_run
 from equivocal.store.store import Store
 from equivocal.study import Study, load_study, open_study, prepare
 from equivocal.study.claims import COLUMNS
+from equivocal.study.summary import describe_stop
 from equivocal.world import read_example
 from tests.faults.damage import cut, flip
 
@@ -236,6 +237,13 @@ def test_the_report_of_ones_own_study_names_its_conditions_and_nothing_of_the_pa
         assert section.count(f">{condition}<") == 3 + 2 * (condition == "reversal")
     assert section.index("<figure") < section.index("<table")
     assert not write_report(open_study(study.folder))
+
+
+def test_the_number_of_steps_stands_beside_the_time_that_they_reach(finished: Study) -> None:
+    folder = finished.folder / "posteriors" / "paper_1"
+    times = [Posterior.load(path).info.time for path in sorted(folder.glob("*.safetensors"))]
+    assert len(times) == 2
+    assert describe_stop(finished).endswith(f" steps of the sampler (τ = {np.median(times):.2g})")
 
 
 def test_a_second_run_does_nothing(finished: Study) -> None:
