@@ -360,10 +360,16 @@ def examine_end(state: DropoutState, rows: Rows | Blocks, num_features: int) -> 
     sums = sum_rows(rows, theta, whole, Taming.CONSISTENT)  # with F = I its curvature is H
     watch = look(state.watch, theta, sums.loss, state.steps)
     w, g, H = (np.asarray(part, float) for part in (theta, sums.gradient, sums.curvature))
-    residuals = compute_residuals(w[..., :D], g[:, :D], H[:, :D, :D])
-    rank = np.full(len(g), min(theta.shape[1] - 1, D))
-    found = map(np.asarray, (watch.thrown_at, watch.thrown_by, state.lost))
-    return Ending(*residuals, *found, rank)
+    mean, covariance, worst = compute_residuals(w[..., :D], g[:, :D], H[:, :D, :D])
+    return Ending(
+        mean=mean,
+        covariance=covariance,
+        worst=worst,
+        thrown_at=np.asarray(watch.thrown_at),
+        thrown_by=np.asarray(watch.thrown_by),
+        lost=np.asarray(state.lost),
+        rank=np.full(len(g), min(theta.shape[1] - 1, D)),
+    )
 
 
 def run(problem: Problem, config: DropoutConfig, settings: RunSettings) -> Outcome:
