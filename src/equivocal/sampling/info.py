@@ -36,7 +36,7 @@ class Info:
     confined: bool  # J ≤ D: the ensemble could not leave the subspace it started in
     repaired: int  # particles that diverged and were reset
     output_converged: np.ndarray
-    diverged: np.ndarray  # outputs that a step threw out, which more steps will not mend
+    diverged: np.ndarray  # outputs that a step which was too long threw out
     steps: np.ndarray
     time: np.ndarray  # τ reached; NaN where the method has no such time
     mean_residual: np.ndarray  # of the fixed-point equations, in posterior sd, or as expected

@@ -137,10 +137,10 @@ def judge(outcome: Outcome, endings: list[Ending]) -> None:
     settled = outcome.converged
     if (settled & ~close & ~outcome.diverged).any():
         reasons = [outcome.stop_reason] * bool(outcome.stop_reason)
+        off = f"{end.mean[settled].max():.2g} posterior sd, a variance by "
         reasons.append(
-            "P̂ has settled, but the equations of the fixed point do not hold (means off by up to "
-            f"{end.mean[settled].max():.2g} posterior sd, a variance by {end.worst[settled].max():.0%}"
-            "): make threshold or step_size smaller"
+            "P̂ has settled, but the equations of the fixed point do not hold (a mean is off by "
+            f"{off}{end.worst[settled].max():.0%}): make threshold or step_size smaller"
         )
         outcome.stop_reason = ", and ".join(reasons)
     outcome.converged = settled & close & ~outcome.diverged
