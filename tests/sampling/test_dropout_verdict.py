@@ -174,7 +174,7 @@ def test_automatic_steps_do_not_diverge_on_rows_of_a_network(taming: str) -> Non
 
 
 def test_a_mean_that_comes_back_has_not_diverged() -> None:
-    """Twelve times 1/λ_max: the first step throws the mean out, and the following ones repair it."""
+    """Twelve times 1/λ_max: the first step throws the mean out, and later ones repair it."""
     x, t = make_rows()
     options = {"dropout_rate": 0.0, "step_size": 0.2, "num_particles": J}
     assert sample(x, t, num_steps=1, **options).info.diverged.all()
