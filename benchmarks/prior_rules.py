@@ -23,59 +23,58 @@ from benchmarks.comparison.networks import Network, train_networks
 from benchmarks.comparison.prior_data import SOURCES, make_task
 from equivocal.sampling.engine.problem import Likelihood, Problem
 from equivocal.sampling.engine.settings import RunSettings
-from equivocal.sampling.held_out import Fold
-from equivocal.sampling.prior_contest import Candidate, Contest, Prior
+from equivocal.sampling.held_out import Logits, compute_logits
+from equivocal.sampling.prior_choice import Contest, Question, try_shares
+from equivocal.sampling.prior_search import Prior
 
-SIZES = 10.0 ** np.arange(-3, 4.1, 0.5)  # q: variance of a typical row's logit under the prior
+SIZES = 15  # of the variances that the search tries, by half decades
 SHARES = tuple(np.arange(8) / 8)
-RISEN, PATIENCE = 1.05, 3
+PATIENCE = 3  # variances without a lower loss
 SETTINGS = RunSettings(
     num_particles=200, num_steps=None, tolerance=0.02, seed=0, memory_budget=None
 )
 
 
 class Trial(NamedTuple):
-    """A prior centred on zero or on the trained weights, with its validation and test losses."""
+    """A prior centred on zero or on the trained weights, and a share of the network."""
 
     kind: str
     size: float
     share: float
-    validation: np.ndarray
-    test: float
-    noise: float = 0.0
+    difference: float  # from the network's validation loss
+    error: float  # standard error of the difference
+    test: float  # test loss
 
 
 def try_priors(task: Task, network: Network) -> tuple[Trial, list[Trial]]:
     """Return the losses of the network itself, and those of every prior and share."""
     problems = {part: _build(task, network, part) for part in task.inputs}
-    W = network.weights
-    contests = [
-        Contest(
-            problem=problems["train"],
-            outputs=np.arange(len(W)),
-            folds=[Fold(problems["train"], problems[part])],
-            settings=SETTINGS,
-            weights=W,
-        )
-        for part in ("validation", "test")
-    ]
-    validation, test = contests
-    assert validation.network_losses is not None
-    assert test.network_losses is not None
-    own = Trial("network", 0.0, 1.0, validation.network_losses, float(test.network_losses.sum()))
-    unit, found = validation.unit, []
-    D = W.shape[1]
+    W, parts = network.weights, ("validation", "test")
+    own = {part: Logits(problems[part].features @ W.T) for part in parts}
+    found = []
     for kind, mean in {"zero": 0 * W[:1], "shrunk": 0 * W[:1], "trained": W}.items():
-        priors = [validation.make_prior(mean, q / unit) for q in SIZES]
-        if kind == "shrunk":  # the prior of intercepts as well
-            priors = [Prior(mean, np.tile(each.size, (1, D)), each.size) for each in priors]
-        for candidate in _climb(validation.follow(priors)):
+        asked = Question(mean=mean, variance=None, trained=W, validation=problems["validation"])
+        contest, best, risen = Contest.set_up(problems["train"], SETTINGS, asked), np.inf, 0
+        for size in contest.path.sizes[:SIZES]:
+            prior = contest.path.make_prior(size)
+            if kind == "shrunk":  # the prior of intercepts as well
+                prior = Prior(mean, np.full_like(prior.variance, size), prior.size)
+            fit = contest.fit(prior, problems["train"])
             shares = SHARES if kind == "zero" else SHARES[:1]
-            mixed = [each.score(candidate.prior, candidate.fits, shares) for each in contests]
-            for beside, new in zip(*mixed, strict=True):
-                size = float(beside.prior.size[0])
-                found.append(Trial(kind, size, beside.share, beside.losses, new.loss, beside.noise))
-    return own, found
+            both = [
+                try_shares(problems[part], compute_logits(problems[part], *fit), own[part], shares)
+                for part in parts
+            ]
+            for beside, new in zip(*both, strict=True):
+                here = (beside.share, beside.difference, beside.error, new.loss)
+                found.append(Trial(kind, float(size), *here))
+            difference = found[-len(shares)].difference
+            risen = 0 if difference <= best else risen + 1
+            best = min(best, difference)
+            if risen >= PATIENCE:
+                break
+    test = next(try_shares(problems["test"], own["test"], own["test"], (0.0,))).loss
+    return Trial("network", 0.0, 1.0, 0.0, 0.0, test), found
 
 
 def _build(task: Task, network: Network, part: str) -> Problem:
@@ -86,23 +85,12 @@ def _build(task: Task, network: Network, part: str) -> Problem:
     return Problem.build(psi, t, None, 0.0, 1.0, kind, np.float32)
 
 
-def _climb(candidates: Iterator[Candidate]) -> Iterator[Candidate]:
-    best, risen = np.inf, 0
-    for candidate in candidates:
-        yield candidate
-        risen = 0 if candidate.loss <= RISEN * best else risen + 1
-        best = min(best, candidate.loss)
-        if risen >= PATIENCE:
-            return
-
-
 class Rule(NamedTuple):
     """Which trials may be chosen, and by how many standard errors they must beat the network."""
 
     kinds: tuple[str, ...]
     mixed: bool = False
     errors: float | None = None  # None: regardless of the network's loss
-    rows_only: bool = False  # standard errors over rows, without a correction for rare labels
 
     def choose(self, own: Trial, trials: list[Trial]) -> Trial:
         """Return the allowed trial with the least validation loss, or the network itself."""
@@ -112,16 +100,10 @@ class Rule(NamedTuple):
             if trial.kind in self.kinds and (self.mixed or not trial.share)
         ]
         if self.errors is not None:
-            allowed = [own, *(trial for trial in allowed if self._measure_limit(own, trial) < 0)]
-        return min(allowed, key=lambda trial: float(trial.validation.sum()))
-
-    def _measure_limit(self, own: Trial, trial: Trial) -> float:
-        difference = trial.validation - own.validation
-        variance = len(difference) * difference.var()
-        if not self.rows_only:
-            variance = max(variance, trial.noise)
-        assert self.errors is not None
-        return float(difference.sum() + self.errors * np.sqrt(variance))
+            limits = [trial.difference + self.errors * trial.error for trial in allowed]
+            better = [t for t, limit in zip(allowed, limits, strict=True) if limit < 0]
+            allowed = [own, *better]
+        return min(allowed, key=lambda trial: trial.difference)
 
 
 ZERO, BOTH = ("zero",), ("zero", "trained")
@@ -129,8 +111,6 @@ RULES = {
     "refit, intercept shrunk": Rule(("shrunk",)),
     "refit": Rule(ZERO),
     "refit or fine-tuned, 2 s.e.": Rule(BOTH, errors=2),
-    "mixture, 2 s.e. of rows": Rule(ZERO, True, 2, rows_only=True),
-    "mixture, 3 s.e. of rows": Rule(ZERO, True, 3, rows_only=True),
     **{f"mixture, {k} s.e.": Rule(ZERO, True, k) for k in (0, 1, 2, 3)},
 }
 

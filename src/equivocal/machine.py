@@ -31,7 +31,7 @@ def find_cache_folder() -> Path:
 
 
 def get_package_version() -> str:
-    """Return the version of this package, which is part of every key of the store."""
+    """Return the version of this package."""
     return metadata.version("equivocal")
 
 

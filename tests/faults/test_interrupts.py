@@ -164,3 +164,50 @@ def test_a_study_is_stopped_again_and_again_and_ends_the_same(
     done = tiny.run("out")
     assert done.returncode == 0, done.stderr
     assert results(tiny.folder / "out") == results(undisturbed)
+
+
+def list_processes(session: int) -> list[int]:
+    """List the running processes of a session."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            state, _, _, own = path.read_text().rpartition(")")[2].split()[:4]
+        except OSError:  # it has just ended
+            continue
+        if int(own) == session and state != "Z":
+            found.append(int(path.parent.name))
+    return found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("number", "expected"), [(signal.SIGINT, 130), (signal.SIGKILL, -9)])
+def test_workers_end_with_their_command_and_the_next_one_goes_on(
+    number: int, expected: int, undisturbed: Path, tiny: Tiny
+) -> None:
+    command = [*tiny.reproduce("out"), "--workers", "2"]
+    errors, out = tiny.folder / "stderr", tiny.folder / "out"
+    with errors.open("w") as file:
+        process = subprocess.Popen(
+            command, cwd=tiny.folder, env=ENVIRONMENT, stderr=file, start_new_session=True
+        )
+    while not list(out.glob("posteriors/*/*.safetensors")):
+        assert process.poll() is None, errors.read_text()
+        time.sleep(0.01)
+    assert len(list_processes(process.pid)) >= 3  # the command and its workers
+    if number == signal.SIGINT:
+        os.killpg(process.pid, number)  # as a terminal does
+    else:
+        process.send_signal(number)
+    assert process.wait(60) == expected
+    until = time.monotonic() + 20
+    while list_processes(process.pid) and time.monotonic() < until:
+        time.sleep(0.05)
+    assert not list_processes(process.pid)
+    if number == signal.SIGINT:
+        assert errors.read_text().splitlines()[-1] == RESUMED
+        assert "Traceback" not in errors.read_text()
+        assert names(out) <= names(undisturbed)
+    assert results(out).keys() < results(undisturbed).keys()
+    done = tiny.run("out")
+    assert done.returncode == 0, done.stderr
+    assert results(out) == results(undisturbed)

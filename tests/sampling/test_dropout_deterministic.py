@@ -13,7 +13,7 @@ from scipy.integrate import solve_ivp
 from equivocal.sampling import Snapshot, sample_posterior
 from equivocal.sampling.samplers.dropout_deterministic import (
     DropoutConfig,
-    DropoutState,
+    begin,
     init,
     step,
 )
@@ -36,12 +36,6 @@ def ode_right_hand_side(
     return -0.5 * (d @ H + 2 * g) @ P - 0.5 * ((theta + m) / prior_variance) @ P + 0.5 * d
 
 
-def start(particles: np.ndarray) -> DropoutState:
-    K = len(particles)
-    zero = np.zeros(K)
-    return DropoutState(particles, zero, np.zeros_like(particles), np.zeros(K, int))
-
-
 def ensemble(num_particles: int, num_outputs: int = 2) -> np.ndarray:
     return np.random.default_rng(1).normal(size=(num_outputs, num_particles, 4))
 
@@ -57,7 +51,7 @@ def test_step_is_the_printed_one(num_particles: int, taming: str) -> None:
     rows = rows_of(data, prior_mean=m0, prior_variance=v)
     with jax.enable_x64(True):
         keys = jax.random.split(jax.random.key(0), 2)
-        moved, _ = step(keys, start(w), rows, config)
+        moved, _ = step(keys, begin(jnp.asarray(w)), rows, config)
     for k in range(2):
         literal = take_literal_step(
             m0 + np.sqrt(v) * w[k],
@@ -91,7 +85,7 @@ def distance_to_ode(taming: str, step_size: float, num_particles: int) -> float:
     config = DropoutConfig(dropout_rate=0.0, step_size=step_size, taming=taming)
     rows = rows_of(Data(data.features, data.targets[:, :1]))
     with jax.enable_x64(True):
-        state, keys = start(w), jax.random.split(jax.random.key(0), 1)
+        state, keys = begin(jnp.asarray(w)), jax.random.split(jax.random.key(0), 1)
         for _ in range(round(0.2 / step_size)):
             state, _ = step(keys, state, rows, config)
     return float(np.abs(np.asarray(state.particles[0]).ravel() - exact).max())
@@ -139,8 +133,8 @@ def test_permuted_particles_give_permuted_particles() -> None:
     config = DropoutConfig(dropout_rate=0.0)
     with jax.enable_x64(True):
         keys = jax.random.split(jax.random.key(0), 2)
-        plain, _ = step(keys, start(w), rows, config)
-        permuted, _ = step(keys, start(w[:, order]), rows, config)
+        plain, _ = step(keys, begin(jnp.asarray(w)), rows, config)
+        permuted, _ = step(keys, begin(jnp.asarray(w[:, order])), rows, config)
     np.testing.assert_allclose(permuted.particles, plain.particles[:, order], rtol=1e-9, atol=1e-12)
 
 
@@ -155,7 +149,9 @@ def test_automatic_step_is_stable_where_a_fixed_one_is_not() -> None:
     exact = sample_posterior(x, t)
     assert fixed.info.repaired > 0
     assert not fixed.info.converged
-    assert "the step was too long: leave step_size to the" in fixed.info.message
+    assert fixed.info.diverged.all()
+    assert "Δτ is too long, λ_max(P̂H) is " in fixed.info.message
+    assert "leave step_size to the automatic rule" in fixed.info.message
     assert np.isfinite(fixed.particles).all()
     assert automatic.info.repaired == 0
     sd = np.sqrt(np.diagonal(exact.covariance[0]))

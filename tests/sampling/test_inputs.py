@@ -61,6 +61,12 @@ BAD = {
         {"method": "dropout-deterministic", "taming": "printted"},
         "did you mean 'printed'",
     ),
+    "unknown schedule": (
+        X,
+        T,
+        {"method": "dropout-deterministic", "dropout_schedule": "settled"},
+        "did you mean 'settle'",
+    ),
     "dropout of everything": (
         X,
         T,

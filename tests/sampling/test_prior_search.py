@@ -6,9 +6,8 @@ import pytest
 from equivocal.errors import UserError
 from equivocal.sampling import sample_posterior
 from equivocal.sampling.engine.problem import Likelihood, Problem
-from equivocal.sampling.held_out import measure_noise, predict_network
-from equivocal.sampling.prior_contest import INTERCEPT
-from equivocal.sampling.prior_search import choose_values, compute_bound
+from equivocal.sampling.held_out import Logits, measure_noise, predict_log_probabilities
+from equivocal.sampling.prior_search import INTERCEPT, Modes, Prior, choose_values
 
 RNG = np.random.default_rng(5)
 N, D = 200, 9
@@ -33,24 +32,47 @@ def test_the_evidence_finds_the_variance_that_weights_were_drawn_with(true):
     weights = rng.normal(0, np.sqrt(true), (24, D))
     found = sample(draw_labels(rng, weights), prior_choice="evidence").info
     assert true / 3 < found.settings["prior_variance"] < 3 * true
-    assert "about zero, by the evidence bound" in found.message
+    assert "about zero, by the evidence" in found.message
     assert found.settings["intercept_variance"] == INTERCEPT
 
 
-def test_the_bound_is_highest_at_the_variance_chosen():
+@pytest.mark.parametrize("likelihood", list(Likelihood))
+def test_the_most_probable_weights_are_found(likelihood):
+    """At them the gradient of the log posterior vanishes; a line search that stops early fails."""
     rng = np.random.default_rng(1)
-    targets = draw_labels(rng, rng.normal(0, 1, (4, D)))
-    settings = sample(targets, prior_choice="evidence").info.settings
+    t = np.eye(3)[(X @ rng.normal(0, 2, (D, 3)) + rng.gumbel(size=(N, 3))).argmax(axis=1)]
+    problem = Problem.build(X, t, rng.integers(1, 2, N), 0.0, 1.0, likelihood, None)
+    softmax = likelihood is Likelihood.SOFTMAX
+    prior, modes = Prior(np.zeros((1, D)), np.full((1, D), 4.0), np.full(1, 4.0)), None
+    for v in (1e-4, 4.0, 1e4):
+        prior = Prior(prior.mean, np.full((1, D), v), np.full(1, v))
+        modes = modes or Modes([problem, problem], prior)
+        found = modes.find(prior)
+        np.testing.assert_allclose(found[0], found[1])
+        a = X @ found[0].T
+        y = np.exp(a) / np.exp(a).sum(axis=1, keepdims=True) if softmax else 1 / (1 + np.exp(-a))
+        gradient = (y - t).T @ X + found[0] / v
+        for k in range(3):
+            R = y[:, k] * (1 - y[:, k])
+            H = (X * R[:, None]).T @ X + np.eye(D) / v
+            # in posterior sd; `NEAR` is 0.05, measured with curvatures averaged over rows
+            assert gradient[k] @ np.linalg.solve(H, gradient[k]) < 0.25**2
 
-    def bound(v):
-        variance = np.append(np.full(D - 1, v), INTERCEPT)
-        fit = sample_posterior(X, targets, prior_variance=variance, diagnose=False)
-        problem = Problem.build(X, targets, None, 0.0, variance, Likelihood.BERNOULLI, None)
-        return compute_bound(problem, fit.mean, np.linalg.cholesky(fit.covariance)).sum()
 
-    best = bound(settings["prior_variance"])
-    assert settings["evidence_bound"] == pytest.approx(best, abs=0.01)
-    assert best > max(bound(settings["prior_variance"] * 10 ** (0.5 * sign)) for sign in (1, -1))
+def test_the_evidence_is_that_of_quadrature():
+    """One weight: Laplace's estimate beside a fine grid, 0.02 nats apart with 200 rows."""
+    rng = np.random.default_rng(1)
+    t = (rng.random((N, 2)) < 0.5 + 0.2 * np.sign(X[:, :1])).astype(float)
+    problem = Problem.build(X[:, :1], t, None, 0.0, 1.0, Likelihood.BERNOULLI, None)
+    prior = Prior(np.zeros((1, 1)), np.full((1, 1), 2.0), np.full(1, 2.0))
+    modes = Modes([problem], prior)
+    modes.find(prior)
+    w = np.linspace(-6, 6, 4_001)
+    a = X[:, :1] * w
+    likely = t.T @ a - np.logaddexp(0, a).sum(axis=0)
+    dense = likely - w**2 / 4 - 0.5 * np.log(2 * np.pi * 2)
+    exact = np.log(np.exp(dense - dense.max()).sum(axis=1) * (w[1] - w[0])) + dense.max()
+    np.testing.assert_allclose(modes.estimate_evidence(prior), exact, atol=0.02)
 
 
 def test_the_evidence_is_misled_by_rows_that_features_were_trained_on():
@@ -67,7 +89,7 @@ def test_the_evidence_is_misled_by_rows_that_features_were_trained_on():
     assert by_evidence["prior_variance"] > 30 * by_rows["prior_variance"]
     assert by_evidence["held_out_nll"] > 1.5 * by_rows["held_out_nll"]
     del options["validation"]
-    with pytest.warns(UserWarning, match="probably trained on them"):
+    with pytest.warns(UserWarning, match="or was trained on them"):
         sample_posterior(known, targets, prior_choice="evidence", trained=weights, **options)
 
 
@@ -105,33 +127,57 @@ def test_each_output_has_a_variance_of_its_own(choice):
     np.testing.assert_allclose(again.mean, found.mean, atol=1e-5)
 
 
-# mixed with a network
-
-
-@pytest.fixture(scope="module")
-def network():
-    """Weights that are right but for noise, and labels of as many new rows."""
-    rng = np.random.default_rng(6)
-    weights = rng.normal(0, 1, (5, D))
-    return weights + rng.normal(0, 0.4, weights.shape), draw_labels(rng, weights)
+# the mean moved towards a network
 
 
 @pytest.mark.parametrize("method", ["exact-flow", "hmc"])
-def test_a_mixture_lies_between_fit_and_network(network, method):
-    trained, targets = network
+def test_a_mixture_moves_the_mean_alone(method):
+    """Weights that are right but for noise, and labels of as many new rows."""
+    rng = np.random.default_rng(6)
+    weights = rng.normal(0, 1, (5, D))
+    trained = weights + rng.normal(0, 0.4, weights.shape)
+    targets = draw_labels(rng, weights)
     found = sample(targets, trained=trained, method=method)
     settings = found.info.settings
     s = settings["network_share"]
     assert 0 < s < 1
-    assert f"mixed with {s:.0%} of the network" in found.info.message
+    assert f"mean mixed with {s:.0%} of the network, " in found.info.message
+    assert "posterior sd from its own, spread the posterior's" in found.info.message
     assert settings["held_out_nll"] < settings["network_nll"]
     variance = np.append(np.full(D - 1, settings["prior_variance"]), INTERCEPT)
     plain = sample_posterior(X, targets, prior_variance=variance, method=method, diagnose=False)
     np.testing.assert_allclose(found.mean, (1 - s) * plain.mean + s * trained, atol=1e-5)
-    np.testing.assert_allclose(found.covariance, (1 - s) ** 2 * plain.covariance, atol=1e-5)
+    np.testing.assert_allclose(found.covariance, plain.covariance, atol=1e-5)
     np.testing.assert_allclose(
         found.particles.mean(axis=1), found.mean, atol=1e-4 if method == "exact-flow" else 0.02
     )
+
+
+@pytest.mark.parametrize("network", ["good", "overfitted", "over-regularised"])
+def test_intervals_hold_the_truth_as_often_as_they_say(network):
+    """Truth exactly logistic in the features, 20 labels of 800 rows, the call that is recommended.
+
+    Over sixteen seeds the mean is 0.90 in all three cases, with a standard deviation of 0.017: the
+    mean of four is off by 0.05 in fewer than one of ten thousand (t with 15 degrees of freedom).
+    With a covariance scaled by (1 − s)², as it once was, the good network has 0.45.
+    """
+    hits = []
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        weights = rng.normal(0, 0.5, (20, 11))
+        x = np.column_stack([rng.standard_normal((1_500, 10)), np.ones(1_500)])
+        truth = 1 / (1 + np.exp(-x @ weights.T))
+        t = (rng.random(truth.shape) < truth).astype(float)
+        rows, v = {"good": (800, 0.1), "overfitted": (40, 10.0), "over-regularised": (800, 1e-3)}[
+            network
+        ]
+        options = {"diagnose": False}
+        trained = sample_posterior(x[:rows], t[:rows], prior_variance=v, **options).mean
+        options |= {"trained": trained, "validation": (x[800:1_200], t[800:1_200])}
+        found = sample_posterior(x[:800], t[:800], prior_variance="auto", **options)
+        low, high = found.predict_interval(x[1_200:], level=0.9)
+        hits.append(((low <= truth[1_200:]) & (truth[1_200:] <= high)).mean())
+    assert 0.85 < np.mean(hits) < 0.95
 
 
 @pytest.mark.parametrize("likelihood", list(Likelihood))
@@ -139,7 +185,8 @@ def test_noise_is_the_variance_over_redrawn_answers(likelihood):
     """Of 4,000 drawn sets of answers; a variance over these has an error of about 2.2 %."""
     rng = np.random.default_rng(7)
     rows = Problem.build(X, np.eye(3)[np.arange(N) % 3], None, 0.0, 1.0, likelihood, None)
-    both = [predict_network(rows, rng.normal(0, sd, (3, D))) for sd in (0.5, 0.1)]
+    weights = [rng.normal(0, sd, (3, D)) for sd in (0.5, 0.1)]
+    both = [predict_log_probabilities(rows, Logits(X @ W.T)) for W in weights]
     noise, drawn = measure_noise(rows, *both), []
     for logs in both:
         y = np.exp(logs)

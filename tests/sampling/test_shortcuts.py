@@ -123,6 +123,14 @@ def test_doubtful_outputs_alone_get_chains() -> None:
     np.testing.assert_allclose(some[doubtful], every[doubtful], rtol=0.1)
 
 
+def test_identical_outputs_get_one_verdict() -> None:
+    """Ten outputs without a yes, and another: chains of their own would differ by their noise."""
+    targets = np.column_stack([np.zeros((30, 10)), TARGETS[:30, :1]])
+    shifts = _find_shifts(PSI[:30], targets, 1.0, slight=0.0)
+    assert len(np.unique(shifts[:10])) == 1
+    assert shifts[10] != shifts[0]
+
+
 def test_estimates_are_drawn_together_by_their_noise_alone() -> None:
     """Equal shifts with noise become nearly equal; what differs by more than noise hardly moves."""
     noise = np.exp(0.2 * RNG.standard_normal(200))

@@ -42,7 +42,7 @@ def test_the_prior_variance_is_chosen_by_evidence_and_for_each_label():
     options = {"prior_choice": "evidence", "prior_per_output": True}
     model = EnsembleKalmanMultilabel(**options).fit(X, LABELS)
     assert model.prior_variance_.shape == (2,)
-    assert "by the evidence bound" in model.posterior_.info.message
+    assert "by the evidence" in model.posterior_.info.message
 
 
 def test_one_label_is_a_column():
@@ -128,19 +128,19 @@ def test_a_stream_chooses_the_same_prior_as_the_whole(labelled):
 
 
 def test_validation_rows_may_choose_the_prior(labelled):
-    model = EnsembleKalmanMultilabel().fit(X[:25], LABELS[:25], validation=(X[25:], LABELS[25:]))
+    model = EnsembleKalmanMultilabel().fit(X[:10], LABELS[:10], validation=(X[10:], LABELS[10:]))
     by_hand = sample_posterior(
-        WITH_ONES[:25],
-        LABELS[:25],
+        WITH_ONES[:10],
+        LABELS[:10],
         prior_mean=0.0,
         prior_variance="auto",
-        validation=(WITH_ONES[25:], LABELS[25:]),
+        validation=(WITH_ONES[10:], LABELS[10:]),
         diagnose=False,
     )
-    assert "by 15 held-out rows" in model.posterior_.info.message
+    assert "by 30 held-out rows" in model.posterior_.info.message
     np.testing.assert_allclose(model.posterior_.mean, by_hand.mean, atol=1e-5)
-    weight = np.repeat([2.0, 1.0], [5, 10])
-    named = EnsembleKalmanClassifier().fit(X[:25], Y[:25], validation=(X[25:], Y[25:], weight))
+    weight = np.repeat([2.0, 1.0], [5, 25])
+    named = EnsembleKalmanClassifier().fit(X[:10], Y[:10], validation=(X[10:], Y[10:], weight))
     assert "held-out NLL" in named.posterior_.info.message
     with pytest.raises(UserError, match=r"validation must be \(X, y\) or .* got ndarray"):
         EnsembleKalmanMultilabel().fit(X, LABELS, validation=X)
@@ -167,6 +167,19 @@ def test_rows_that_repeat_may_validate_too(recwarn):
     model = EnsembleKalmanClassifier().fit(x[:120], y[:120], validation=(x[120:], y[120:]))
     assert not [w for w in recwarn if "set aside" in str(w.message)]
     assert "held-out rows" in model.posterior_.info.message
+
+
+def test_rows_of_a_group_are_left_out_together():
+    """Equal rows are merged within a group alone, and the intercept is no group."""
+    x, y = np.repeat(X, 2, axis=0), np.repeat(LABELS, 2, axis=0)
+    names = np.repeat([f"p{i}" for i in range(40)], 2)
+    model = EnsembleKalmanMultilabel().fit(x, y, groups=names)
+    assert "by 40 rows left out in turn" in model.posterior_.info.message
+    split = EnsembleKalmanMultilabel().fit(x, y, groups=np.arange(80))
+    assert "by 80 rows left out in turn" in split.posterior_.info.message
+    assert model.n_features_in_ == X.shape[1]
+    with pytest.raises(UserError, match="one entry per row of X, got 3 for 80"):
+        EnsembleKalmanMultilabel().fit(x, y, groups=[1, 2, 3])
 
 
 def test_labels_that_are_nan_are_refused_with_a_way_out():

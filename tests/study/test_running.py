@@ -22,6 +22,7 @@ from equivocal.store.folders import has_run
 from equivocal.store.store import Store
 from equivocal.study import Study, load_study, open_study, prepare
 from equivocal.study.claims import COLUMNS
+from equivocal.study.summary import describe_stop
 from equivocal.world import read_example
 from tests.faults.damage import cut, flip
 
@@ -71,7 +72,7 @@ def quiet(done: int, total: int, state: str) -> None:
 def made(folder: Path, run: Run, **changes: object) -> Study:
     """Prepare a study in a folder whose networks are trained already."""
     source = folder / "source"
-    source.mkdir(exist_ok=True)
+    source.mkdir(parents=True, exist_ok=True)
     (source / "study.toml").write_text(STUDY)
     (source / "garden.csv").write_text(STIMULI)
     (source / "garden.toml").write_text(read_example())
@@ -126,9 +127,18 @@ def test_activations_are_those_of_network_and_posterior(finished: Study) -> None
     assert int(dataset["critical"].sel(**one)) == 2
 
 
-def test_csv_holds_the_same_with_a_dictionary(finished: Study) -> None:
-    frame = pd.read_csv(finished.folder / "activations.csv.gz")
-    words = pd.read_csv(finished.folder / "dictionary.csv")
+def test_the_flat_table_is_written_when_asked_for_and_holds_the_same(
+    finished: Study, tmp_path: Path
+) -> None:
+    flat = {"activations.csv.gz", "dictionary.csv"}
+    assert not flat & {path.name for path in finished.folder.iterdir()}
+    shutil.copytree(finished.folder, tmp_path / "copy")
+    study = Study(finished.settings.change({"flat_table": True}), tmp_path / "copy")
+    before = (study.folder / "activations.nc").stat().st_mtime_ns
+    study.probe(quiet)
+    assert (study.folder / "activations.nc").stat().st_mtime_ns == before  # not made again
+    frame = pd.read_csv(study.folder / "activations.csv.gz")
+    words = pd.read_csv(study.folder / "dictionary.csv")
     assert list(words["column"]) == list(frame.columns)
     dataset = finished.read("activations.nc")
     assert len(frame) == dataset["mle"].size
@@ -229,6 +239,13 @@ def test_the_report_of_ones_own_study_names_its_conditions_and_nothing_of_the_pa
     assert not write_report(open_study(study.folder))
 
 
+def test_the_number_of_steps_stands_beside_the_time_that_they_reach(finished: Study) -> None:
+    folder = finished.folder / "posteriors" / "paper_1"
+    times = [Posterior.load(path).info.time for path in sorted(folder.glob("*.safetensors"))]
+    assert len(times) == 2
+    assert describe_stop(finished).endswith(f" steps of the sampler (τ = {np.median(times):.2g})")
+
+
 def test_a_second_run_does_nothing(finished: Study) -> None:
     files = [*sorted(finished.folder.rglob("*.safetensors")), finished.folder / "activations.nc"]
     before = [file.stat().st_mtime_ns for file in files]
@@ -277,7 +294,7 @@ def test_tables_that_were_changed_or_removed_are_written_again(finished: Study) 
 
 NAMED = [
     "posteriors/converged_1/01.safetensors",
-    *("activations.nc", "activations.csv.gz", "dictionary.csv", "path.nc", "exact.nc"),
+    *("activations.nc", "path.nc", "exact.nc"),
     *("claims.csv", "tables/paired_models.csv"),
 ]
 

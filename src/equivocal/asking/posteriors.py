@@ -25,7 +25,7 @@ from equivocal.progress import announce, progress, report_part
 from equivocal.store import UnreadableError, read_tensors
 from equivocal.store.folders import NETWORKS, open_run
 from equivocal.store.locks import hold_folder
-from equivocal.store.store import Store
+from equivocal.store.store import Store, hash_content
 from equivocal.world import name_role_unit
 
 if TYPE_CHECKING:
@@ -134,7 +134,7 @@ def load_moments(source: Source, kind: str, variance: float) -> Arrays:
 
     return Store(source.folder, shared=True).load_or_make(
         f"{kind}_{variance:g}_{source.network}",
-        source.folder.name,  # holds the hash of everything that the arrays depend on
+        hash_content(source.folder.name),  # which holds the hash of the network and the settings
         ".safetensors",
         load=lambda path: read_tensors(path)[1],
         make=make,

@@ -5,8 +5,9 @@
     CACHE/WORLD-KEY/path_1_0.safetensors          when first asked for (`asking.posteriors`)
 
 CACHE is the user's cache folder; `EQUIVOCAL_CACHE` names another. KEY is a hash of everything the
-files depend on: the version of the package, the world, the settings and, for a run of the user's
-own, its weights and its training. So a changed number makes new files beside the old ones.
+networks depend on: the code that trains them, the world, the settings and, for a run of the user's
+own, its weights and its training. So a changed number makes new files beside the old ones. The
+record of an ensemble has the hash of the code that samples it, too.
 """
 
 from collections import defaultdict
@@ -19,7 +20,7 @@ from equivocal.machine import find_cache_folder
 from equivocal.store import read_toml
 from equivocal.store.files import compute_checksum
 from equivocal.store.folders import check_run, find_runs, locate_network
-from equivocal.store.store import hash_content
+from equivocal.store.store import NETWORK_CODE, hash_content
 from equivocal.world import World
 
 CONVERGED = "converged"  # in place of a step: the converged posterior
@@ -225,6 +226,6 @@ def _open_network(
 
 def _choose_folder(world: World, settings: AskSettings, *run: object) -> Path:
     """Return the cache folder for the networks of a world, or of a run given by its content."""
-    key = hash_content(world.fingerprint, asdict(settings), *run)
+    key = hash_content(world.fingerprint, asdict(settings), *run, code=NETWORK_CODE)
     plain = "".join(letter for letter in world.name if letter.isalnum())[:24]
     return find_cache_folder() / f"{plain}-{key}"

@@ -6,7 +6,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.text import Text
@@ -51,6 +51,7 @@ def reproduce(
         list[str] | None,
         typer.Option("--set", help="Any setting of the study, as `nuts.draws=500`; repeatable."),
     ] = None,
+    workers: Workers = None,
 ) -> None:
     """Run a whole study, by default the paper: networks, posteriors, tables, figures, report.
 
@@ -64,7 +65,8 @@ def reproduce(
     given = {"training.networks": networks, "training.seed": seed}
     changes |= {name: value for name, value in given.items() if value is not None}
     chosen = folder or (QUICK if quick else PAPER)
-    result = run_study(study or preset, chosen, quick=quick, changes=changes)
+    how: dict[str, Any] = {"quick": quick, "changes": changes, "workers": workers}
+    result = run_study(study or preset, chosen, **how)
     if quick:
         out.print("A quick run only checks that the command works; do not report its results.")
     show_summary(result.summary)

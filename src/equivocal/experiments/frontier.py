@@ -30,7 +30,7 @@ from equivocal.seeds import Seed
 from equivocal.store.files import compute_checksum
 from equivocal.store.folders import locate_network, refuse_foreign_files
 from equivocal.store.locks import hold_folder
-from equivocal.store.store import Store, hash_content
+from equivocal.store.store import POSTERIOR_CODE, Store, hash_content
 from equivocal.uncertainty import answers as kinds
 from equivocal.uncertainty import frontier
 from equivocal.uncertainty.answers import Answers, Setting
@@ -332,10 +332,10 @@ class AnswerStore:
         weights = compute_checksum(locate_network(self.folder / folder, index))
         training, world = self.run.settings, self.run.world.fingerprint
         corpus = [training.seed, training.sentences, training.held_out]
-        name = kind.replace("'", "").replace(" ", "_")
+        name, code = kind.replace("'", "").replace(" ", "_"), (*POSTERIOR_CODE, "uncertainty")
         return Store(self.folder).load_or_make(
             f"answers/{name}/{index:02d}",
-            hash_content(weights, world, corpus, kind, decisive),
+            hash_content(weights, world, corpus, kind, decisive, code=code),
             ".safetensors",
             load=Answers.load,
             make=make,

@@ -124,6 +124,7 @@ def run_multiverse(
             _write_effects(folder, table)  # even if some points failed
         done.check()
         networks, converged = table["networks"].iloc[0], table["converged"].sum()
+        diverged = (table["diverged"] > 0).sum()
         result = MultiverseResult(
             name="multiverse",
             tables={
@@ -133,7 +134,8 @@ def run_multiverse(
             },
             settings=_describe(grid),
             summary=(
-                f"{networks} networks; {converged} of {len(table)} specifications converged.",
+                f"{networks} networks; of {len(table)} specifications {converged} converged and "
+                f"{diverged} diverged in some unit.",
             ),
         )
         result.write(folder)

@@ -17,10 +17,11 @@ from equivocal.experiments.networks import train_or_load
 from equivocal.machine import describe_device
 from equivocal.progress import announce, progress
 from equivocal.store import read_table
-from equivocal.store.folders import refuse_foreign_files
+from equivocal.store.folders import has_run, refuse_foreign_files
 from equivocal.store.locks import hold_folder
 from equivocal.study import Study, StudySettings, load_study, open_study, prepare
 from equivocal.study.tables import PRINTED_STUDIES
+from equivocal.study.workers import Begin, count_workers, open_workers
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -31,6 +32,15 @@ __all__ = ["StudyResult", "analyse", "infer", "probe", "report", "reproduce", "r
 
 
 WRITTEN = ("settings.toml", "stimuli.csv", "activations.nc", "claims.csv", "report.html", "tables")
+OTHER_WORLD = "slips"  # where reversed sentences have a true answer
+# Seconds of one core of a server (AMD EPYC), measured on the parts of the study `paper`: an epoch,
+# for each sentence or, where questions are drawn one by one, each step; a posterior of 176 units,
+# and its answers; what else is done for a network of the other world; `CHAINS` for each network;
+# and what runs by itself.
+SENTENCE, STEP, POSTERIOR, ANSWERS, OTHER, ALONE = 5e-5, 5e-3, 4.3, 0.8, 7.0, 30.0
+CHAINS = {"path": 3.0, "exact": 5.0, "nuts": 38.0}
+UNITS, TRACKED = 176, 9
+WORTH = 60.0  # seconds of work from which on worker processes are worth their start
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -98,6 +108,7 @@ def run_study(
     *,
     quick: bool = False,
     changes: dict[str, Any] | None = None,
+    workers: int | None = None,
 ) -> StudyResult:
     """Run a whole study: networks, posteriors, tables, figures, report.
 
@@ -111,6 +122,9 @@ def run_study(
         Whether to make the changes of the study's table [quick].
     changes : dict, optional
         Values that replace single settings, by dotted name, as {"training.networks": 2}.
+    workers : int, optional
+        How many processes make what does not depend on each other; by default one for each core,
+        where that is worth their start. Results do not depend on it.
 
     Returns
     -------
@@ -131,11 +145,17 @@ def run_study(
         refuse_foreign_files(folder / "records", WRITTEN)
         (folder / "records").mkdir(exist_ok=True)  # marks the folder as that of a study
         study = prepare(settings, folder)
-        train_or_load(study.world, settings.training_settings, folder)
-        if settings.name in PRINTED_STUDIES:
-            _map_frontier(study)
-        for do_stage in (_infer, _probe, _analyse, _report):
-            do_stage(study)
+        workers = _announce_time(study, workers)
+        with open_workers(workers, folder) as begin:
+            wait = begin(_map_frontier, study) if settings.name in PRINTED_STUDIES else None
+            train_or_load(study.world, settings.training_settings, folder)
+            _infer(study, begin)
+            _probe(study, begin)
+            if wait:
+                with progress(f"networks of world {OTHER_WORLD}"):
+                    wait()
+        _analyse(study)
+        _report(study)
         return _collect_result(study)
 
 
@@ -147,8 +167,8 @@ def infer(folder: str | Path) -> None:
     folder : str or Path
         The folder of a study that `run_study` has begun.
     """
-    with _hold_study(Path(folder)) as study:
-        _infer(study)
+    with _hold_study(Path(folder)) as study, open_workers(count_workers(), study.folder) as begin:
+        _infer(study, begin)
 
 
 def probe(folder: str | Path) -> None:
@@ -159,8 +179,8 @@ def probe(folder: str | Path) -> None:
     folder : str or Path
         The folder of a study that has its posteriors.
     """
-    with _hold_study(Path(folder)) as study:
-        _probe(study)
+    with _hold_study(Path(folder)) as study, open_workers(count_workers(), study.folder) as begin:
+        _probe(study, begin)
 
 
 def analyse(folder: str | Path) -> "dict[str, pd.DataFrame]":
@@ -213,22 +233,57 @@ def _hold_study(folder: Path) -> Iterator[Study]:
         yield open_study(folder)
 
 
+def _announce_time(study: Study, workers: int | None) -> int:
+    """Announce how long a study takes, and return in how many workers it is to run."""
+    seconds, most = estimate_seconds(study), workers or count_workers()
+    if workers is None and seconds < WORTH:
+        most = 1
+    if not describe_device():  # nothing was measured on a GPU
+        cores = f"{most} core{'s' * (most > 1)}"
+        minutes = (seconds / most + ALONE) / 60
+        how_long = f"about {minutes:.0f} minutes" if minutes > 1.5 else "a minute or two"
+        announce(f"this takes {how_long} on {cores} of a server; interrupted, it can be continued")
+    return most
+
+
+def estimate_seconds(study: Study) -> float:
+    """Estimate the processor time of what the folder of a study lacks, from measured parts."""
+    settings, folder = study.settings, study.folder
+    training, inference = settings.training_settings, settings.inference
+    networks, printed = training.networks, settings.name in PRINTED_STUDIES
+    epoch = SENTENCE * training.sentences if training.batch else STEP * training.steps
+    places = [folder, *[folder / "frontier" / "networks"] * printed]
+    seconds = networks * training.epochs * epoch * sum(not has_run(place) for place in places)
+    if printed and not (folder / "frontier" / "tables").exists():
+        seconds += OTHER * networks
+    posteriors = networks * len(inference.samplers) * len(inference.prior_variances)
+    size = (len(study.world.units) if inference.units == "all" else TRACKED) / UNITS
+    missing = posteriors - len([*folder.glob("posteriors/*/*.safetensors")])
+    seconds += max(0, missing) * POSTERIOR * size
+    if not (folder / "activations.nc").exists():
+        seconds += posteriors * ANSWERS * size
+    for name, each in CHAINS.items():
+        if not (folder / f"{name}.nc").exists():
+            seconds += each * min(networks, getattr(settings, name).networks)
+    return seconds
+
+
 def _map_frontier(study: Study) -> None:
-    """Train as many networks in the world `slips`, for the claim about known true answers."""
+    """Train as many networks in another world, for the claim about known true answers."""
     from equivocal.experiments.frontier import FEWEST, map_frontier
 
     training = study.settings.training_settings
-    map_frontier("slips", study.folder / "frontier", training=training, settings=FEWEST)
+    map_frontier(OTHER_WORLD, study.folder / "frontier", training=training, settings=FEWEST)
 
 
-def _infer(study: Study) -> None:
+def _infer(study: Study, begin: Begin) -> None:
     with progress(f"posteriors{describe_device()}") as advance:
-        study.infer(advance)
+        study.infer(advance, begin)
 
 
-def _probe(study: Study) -> None:
+def _probe(study: Study, begin: Begin) -> None:
     with progress("asking") as advance:
-        study.probe(advance)
+        study.probe(advance, begin)
 
 
 def _analyse(study: Study) -> None:

@@ -26,7 +26,7 @@ from equivocal.seeds import Seed
 from equivocal.store.files import compute_checksum
 from equivocal.store.folders import locate_network, refuse_foreign_files
 from equivocal.store.locks import hold_folder
-from equivocal.store.store import Store, hash_content
+from equivocal.store.store import POSTERIOR_CODE, Store, hash_content
 from equivocal.uncertainty import comparison, enumerate_truth, find_reversals, members
 from equivocal.uncertainty.comprehenders import Comprehenders, load_members, save_members
 from equivocal.world import World
@@ -226,4 +226,5 @@ def hash_members(
     decisive = asdict(settings)
     decisive.pop("dropout")
     decisive.pop("tolerance" if kind == "last" else "last_tolerance")
-    return hash_content(weights, kind, index, decisive, constants)
+    code = (*POSTERIOR_CODE, "uncertainty")
+    return hash_content(weights, kind, index, decisive, constants, code=code)

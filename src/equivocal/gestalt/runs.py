@@ -6,6 +6,7 @@ fold, from the same weights and on the same batches; only the decay differs betw
 Training itself is in `training`, the files of a run are in `storage`.
 """
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
@@ -89,8 +90,8 @@ class Run:
         Returns
         -------
         Run or None
-            None where the folder is free: it holds no run, or one with damaged files, which are
-            named in a warning.
+            None where the networks are to be trained: the folder holds no run, one with damaged
+            files, or one that other code of the package trained; a warning names these.
 
         Raises
         ------
@@ -104,9 +105,14 @@ class Run:
         if key is None:
             ensure_writable(directory)
             refuse_foreign_files(known, storage.WRITTEN)
-        if key != storage.hash_run(world, settings) and (key is not None or known.exists()):
+        current = storage.hash_run(world, settings)
+        if key != current and (key is not None or known.exists()):
             _refuse_changes(directory, world, settings)
         if key is None or store.find(NETWORKS) is None:
+            return None
+        if key != current:
+            why = "were trained by another version of equivocal; training them again"
+            warnings.warn(f"the networks in {directory} {why}.", stacklevel=2)
             return None
         return cls.load(directory)
 

@@ -29,7 +29,7 @@ from equivocal.machine import collect_versions, count_cores
 from equivocal.store import Shapes, UnreadableError, parse_json, read_tensors, read_toml
 from equivocal.store.files import write_atomically, write_text_atomically
 from equivocal.store.folders import NETWORKS, RECORD, TRAIN_AGAIN, check_run, locate_network
-from equivocal.store.store import Store, hash_content
+from equivocal.store.store import NETWORK_CODE, Store, hash_content
 from equivocal.world import World
 
 __all__ = ["name_arrays", "write_settings"]
@@ -52,7 +52,7 @@ def name_arrays(model: SentenceGestalt) -> dict[str, Any]:
 
 def hash_run(world: World, settings: TrainingSettings) -> str:
     """Return the key of a run."""
-    return hash_content(world.fingerprint, asdict(settings))
+    return hash_content(world.fingerprint, asdict(settings), code=NETWORK_CODE)
 
 
 def start_run(directory: Path, world: World, settings: TrainingSettings, seconds: float) -> None:

@@ -185,11 +185,11 @@ def _choose_posterior(
                 "--sampler chooses one of a study's posteriors, and this folder has none; leave it "
                 "out, and posteriors are sampled now."
             )
-        return SAMPLED_NOW, variance or VARIANCE
+        return SAMPLED_NOW, VARIANCE if variance is None else variance
     inference = who.study.settings.inference
     sampler = sampler or next(iter(inference.samplers))
     check_known(sampler, inference.samplers, "sampler", "--sampler: ")
-    variance = variance or inference.central_prior
+    variance = inference.central_prior if variance is None else variance
     if (sampler, variance) not in who.posteriors:
         stored = [f"{v:g}" for name, v in who.posteriors if name == sampler]
         raise UserError(

@@ -105,7 +105,8 @@ def _draw_path(axes: Axes, path: pd.DataFrame, name: str) -> None:
     steps = int(path.attrs.get("paper_steps", 0))
     stop = moved[(moved["step"] == steps) & (moved["network"] != MEAN)]
     if len(stop):
-        label, x, y = f"stopped after {steps} steps", stop["time"], stop[name]
+        x, y = stop["time"], stop[name]
+        label = f"stopped after {steps} steps (τ = {x.median():.2g})"
         axes.plot(x, y, "D", ms=5, mfc="white", mec="black", label=label)
     for start in path.loc[(path["time"] <= 0) & (path["network"] == MEAN), name]:
         axes.axhline(start, color="0.5", lw=1, ls=":", label="before the first step")

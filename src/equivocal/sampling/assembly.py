@@ -36,13 +36,9 @@ class Provenance:
 
 def assemble(problem: Problem, parts: list[Part], made: Provenance) -> Posterior:
     """Merge the outcomes of all outputs, and turn w back into weights, with a verdict."""
-    if made.choice is not None:
-        parts = [
-            (own, made.choice.mix(part, np.resize(own, part.num_outputs)), outcome)
-            for own, part, outcome in parts
-        ]
-        problem = made.choice.mix(problem, np.arange(problem.num_outputs))
     outcome, covariance = _merge(problem, parts, made.settings)
+    if made.choice is not None:
+        problem = made.choice.move(problem, outcome)
     draws = _list_draws(problem, outcome, made.settings)
     if made.choice is not None and made.choice.note:
         outcome.notes = [*outcome.notes, made.choice.note]

@@ -59,6 +59,7 @@ def sample_posterior(
     prior_choice: str = "held-out",
     prior_per_output: bool = False,
     validation: Any = None,
+    groups: Any = None,
     trained: Any = None,
     evidence: Any = 1.0,
     likelihood: str = "bernoulli",
@@ -94,23 +95,30 @@ def sample_posterior(
         Mean of the prior N(prior_mean, diag(prior_variance)). By default `trained`, or zero where
         there is none or "auto" chooses.
     prior_variance : "auto", number, (D,), (K, 1) or (K, D)
-        Its variances, for all outputs or a row for each. "auto" chooses one number about zero, with
-        a wide variance for intercepts (constant columns); see `equivocal.sampling.prior_choice`.
+        Its variances, for all outputs; a row for each is not for a softmax and not for methods that
+        can be observed. "auto" chooses one number about zero, with a wide variance for intercepts
+        (constant columns); see `equivocal.sampling.prior_choice`.
     prior_choice : "held-out" or "evidence"
-        What "auto" chooses by: rows held out of the fit, or the evidence bound, which needs none.
+        What "auto" chooses by: rows held out of the fit, or Laplace's estimate of the evidence,
+        which needs none.
         The evidence is misled by rows that the features were trained on.
     prior_per_output : bool
         Whether "auto" gives each yes/no output a number of its own, drawn towards that of the
         others where labels are rare.
     validation : (features, targets) or (features, targets, counts), optional
-        Rows that neither the posterior nor its features have seen, by which "auto" chooses, and on
-        which `info.message` compares the posterior with `trained`. Without them, parts of the rows
-        are left out in turn.
+        At least 30 rows that neither the posterior nor its features have seen, by which "auto"
+        chooses, and on which `info.message` compares the posterior with `trained`. Without them,
+        parts of the rows are left out in turn.
+    groups : (N,), optional
+        Which rows belong together, such as copies of one row or rows of one participant: they are
+        left out together.
     trained : (K, D), optional
-        Weights of the network that the features come from.
+        Weights of the network that the features come from. "auto" may move the posterior's mean
+        towards them; the covariance stays the posterior's.
     evidence : number
-        b > 0, the weight of the data against the prior: counts and targets times b, so that the
-        posterior is proportional to likelihoodᵇ × prior (a power posterior). 1 is Bayes' rule.
+        b, from 1e-9 to 1e9, the weight of the data against the prior: counts and targets times b,
+        so that the posterior is proportional to likelihoodᵇ × prior (a power posterior). 1 is
+        Bayes' rule.
     likelihood : "bernoulli" or "softmax"
         K yes/no outputs, or one of K classes.
     method : str, optional

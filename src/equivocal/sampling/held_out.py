@@ -1,40 +1,35 @@
-"""Rows held out of a fit: which of them may choose a prior, and log losses on them.
+"""Rows held out of a fit, and losses on them.
 
 Losses are sums over a row's counts. Divided by the number of answers (`count_answers`), they are
 the NLL of a yes/no answer, or of a class.
 
-Rows that the network was trained on, or that are part of the fit, cannot choose a prior. On its
-training rows a network predicts better than its own probabilities allow (`Surprise`). The limits in
-`KNOWN` may be changed; they recognise the training rows of every network of docs/peers.md, and none
-of the validation rows.
+On rows that a network was trained on it predicts better than its own probabilities allow, and so
+does an underconfident network on any rows (`measure_surprise`): a reason for suspicion, no proof.
+The limits in `KNOWN` may be changed.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from equivocal.sampling.engine.problem import Likelihood, Problem
 from equivocal.sampling.predictions import average_logistic
 
+FEWEST_ROWS = 30  # fewer choose no prior
 ROWS, OUTPUTS = 8_000, 128  # the most rows and outputs by which a prior is chosen
 FOLDS = 5  # parts of the rows; they are left out one after another until enough rows have been
-ENOUGH, MANY = 300, 10  # held-out rows; half as many are enough with so many labels each
-# A network was trained on rows if its loss is below this share of the loss that it expects, and
-# below it by so many standard deviations: the larger the share, the more deviations are required.
+ENOUGH = 300  # rows, or groups of rows
+# A network is surprising if its loss is below this share of the loss that it expects, and below it
+# by so many standard deviations: the larger the share, the more deviations are required.
 KNOWN = ((0.5, 2.0), (0.97, 3.0), (0.995, 5.0))
-MORE_OUTPUTS = 1024  # the most outputs by which training rows are recognised
-SHARED = 0.25  # a smaller share of common rows may be chance, with few discrete features
-SAME = 1e-5  # relative to a row's largest feature; batches of other sizes differ by round-off
-FEWEST_ROWS = 10  # with fewer, no prior is chosen
 
 
 class Logits(NamedTuple):
     """Independent Gaussian logits of rows and outputs, (N, K)."""
 
     mean: np.ndarray
-    variance: np.ndarray
+    variance: np.ndarray | None = None  # None: zero
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,16 +40,17 @@ class Fold:
     held_out: Problem
 
 
-def take_some(problem: Problem, most: int = OUTPUTS) -> tuple[Problem, np.ndarray]:
-    """Return a problem of at most `ROWS` rows and `most` outputs, and which outputs it has."""
+def take_some(problem: Problem, most: int = OUTPUTS) -> tuple[Problem, np.ndarray, np.ndarray]:
+    """Return a problem of at most `ROWS` rows and `most` outputs, its outputs and its rows."""
     N, K = problem.num_rows, problem.num_outputs
-    outputs = np.arange(K)
+    outputs, rows = np.arange(K), np.arange(N)
     if most < K and problem.likelihood is Likelihood.BERNOULLI:
         outputs = np.linspace(0, K - 1, most).round().astype(int)
         problem = problem.select(outputs)
     if N > ROWS:
-        problem = take_rows(problem, np.random.default_rng(0).choice(N, ROWS, replace=False))
-    return problem, outputs
+        rows = np.random.default_rng(0).choice(N, ROWS, replace=False)
+        problem = take_rows(problem, rows)
+    return problem, outputs, rows
 
 
 def take_rows(problem: Problem, rows: np.ndarray) -> Problem:
@@ -63,24 +59,33 @@ def take_rows(problem: Problem, rows: np.ndarray) -> Problem:
     return replace(problem, **parts)
 
 
-def make_folds(problem: Problem, validation: Problem | None) -> Iterator[Fold]:
-    """Yield problems to fit, each with the rows to score it by: those given, or parts left out.
+def make_folds(problem: Problem, groups: np.ndarray | None = None) -> list[Fold]:
+    """Leave out parts of the rows in turn, a group's rows always together.
 
-    Rows that are left out stay in the problem with a count of zero, so that all folds have the same
-    shape and share one compiled program.
+    Rows that are left out stay in the problem with a count of zero, so that all folds share their
+    features.
     """
-    if validation is not None:
-        yield Fold(problem, validation)
-        return
-    N = problem.num_rows
-    parts = min(FOLDS, N)
-    many = problem.likelihood is Likelihood.BERNOULLI and problem.num_outputs >= MANY
-    number = min(parts, -(-(ENOUGH // 2 if many else ENOUGH) * parts // N))
-    part = np.random.default_rng(0).permutation(N) % parts
+    names = np.arange(problem.num_rows) if groups is None else groups
+    found, group = np.unique(names, return_inverse=True)
+    parts = min(FOLDS, len(found))
+    number = min(parts, -(-ENOUGH * parts // len(found)))
+    part = (np.random.default_rng(0).permutation(len(found)) % parts)[group]
+    folds = []
     for i in range(number):
-        kept = (part != i).reshape(-1, *[1] * (problem.counts.ndim - 1))
-        t, c = problem.targets * (part != i)[:, None], problem.counts * kept
-        yield Fold(replace(problem, targets=t, counts=c), take_rows(problem, part == i))
+        kept = (part != i)[:, None]
+        t, c = problem.targets * kept, (problem.counts.T * kept[:, 0]).T
+        held_out = take_rows(problem, part == i)
+        folds.append(Fold(replace(problem, targets=t, counts=c), held_out))
+    return folds
+
+
+def join_rows(problems: list[Problem]) -> Problem:
+    """Return one problem of the rows of several."""
+    names = ("features", "targets", "counts")
+    parts: dict[str, Any] = {
+        name: np.concatenate([getattr(each, name) for each in problems]) for name in names
+    }
+    return replace(problems[0], **parts)
 
 
 def count_answers(problem: Problem) -> float:
@@ -99,26 +104,21 @@ def compute_logits(problem: Problem, mean: np.ndarray, factor: np.ndarray) -> Lo
 def predict_log_probabilities(problem: Problem, logits: Logits) -> np.ndarray:
     """Return log probabilities of each answer, averaged over Gaussian logits.
 
-    (N, K, 2) for yes and no, or (N, 1, K) for classes, whose logits have no variance here.
+    (N, K, 2) for yes and no, or (N, 1, K) for classes, whose average is MacKay's approximation.
     """
     mu, v = logits
     if problem.likelihood is Likelihood.SOFTMAX:
-        return _log_softmax(mu)[:, None]
-    return _take_logs(mu, np.asarray(average_logistic(mu, v).tail))
+        mu = mu if v is None else mu / np.sqrt(1 + np.pi / 8 * v)
+        shifted = mu - mu.max(axis=1, keepdims=True)
+        return np.asarray(shifted - np.log(np.exp(shifted).sum(axis=1, keepdims=True)))[:, None]
+    size = np.abs(mu)
+    tail = np.exp(-np.logaddexp(0, size)) if v is None else np.asarray(average_logistic(mu, v).tail)
+    tail = np.clip(tail, np.finfo(tail.dtype).tiny, 0.5)
+    less, more = np.log(tail), np.log1p(-tail)
+    return np.stack([np.where(mu > 0, more, less), np.where(mu > 0, less, more)], axis=-1)
 
 
-def predict_network(problem: Problem, weights: np.ndarray) -> np.ndarray:
-    """Return log probabilities of each answer under the network's weights.
-
-    (N, K, 2) for yes and no, or (N, 1, K) for classes.
-    """
-    logits = problem.features @ weights.T.astype(problem.dtype)
-    if problem.likelihood is Likelihood.SOFTMAX:
-        return _log_softmax(logits)[:, None]
-    return _take_logs(logits, np.exp(-np.logaddexp(0, np.abs(logits))))
-
-
-def score_log_probabilities(problem: Problem, logs: np.ndarray) -> np.ndarray:
+def score(problem: Problem, logs: np.ndarray) -> np.ndarray:
     """Return the loss of each row and output, (N, K), or (N, 1) for classes."""
     t = problem.targets.astype(np.float64)
     if problem.likelihood is Likelihood.SOFTMAX:
@@ -150,69 +150,21 @@ class Surprise(NamedTuple):
 
     @property
     def knows(self) -> bool:
-        """Whether the loss is too low for new rows: training rows, or an underconfident network."""
+        """Whether the loss is too low for new rows, unless the network is underconfident."""
         loss, expected, sd = self
         return any(loss < min(share * expected, expected - z * sd) for share, z in KNOWN)
 
 
 def measure_surprise(problem: Problem, weights: np.ndarray) -> Surprise:
     """Return a network's loss on rows, and the loss that its probabilities predict there."""
-    problem, outputs = take_some(problem, MORE_OUTPUTS)
-    logs = predict_network(problem, weights[outputs]).astype(np.float64)
+    problem, outputs, _ = take_some(problem)
+    logits = Logits(problem.features @ weights[outputs].T)
+    logs = predict_log_probabilities(problem, logits).astype(np.float64)
     y = np.exp(logs)
     entropy = -(y * logs).sum(axis=-1)
     variance = (y * (logs + entropy[..., None]) ** 2).sum(axis=-1)
     c = problem.counts.reshape(problem.num_rows, -1)
-    loss = score_log_probabilities(problem, logs).sum()
     sd = np.sqrt((c * variance).sum())
-    totals = loss, (c * entropy).sum(), sd
+    totals = score(problem, logs).sum(), (c * entropy).sum(), sd
     answers = max(count_answers(problem), np.finfo(float).tiny)
     return Surprise(*(float(total) / answers for total in totals))
-
-
-def set_aside_shared(validation: Problem, fitted: Problem) -> tuple[Problem | None, str]:
-    """Return validation rows that are not rows of the fit, and a warning if many of them are."""
-    some, _ = take_some(validation, validation.num_outputs)
-    shared = find_shared(some.features, fitted.features)
-    if shared.mean() < SHARED:
-        return validation, ""
-    rest = int((~shared).sum())
-    warning = (
-        f"{shared.sum():,} of {len(shared):,} rows of validation are rows of the fit, and cannot "
-        "show how good it is on other rows; they were set aside. Leave rows out of the fit and of "
-        "the network's training, and pass those."
-    )
-    return (take_rows(some, ~shared) if rest >= FEWEST_ROWS else None), warning
-
-
-def find_shared(rows: np.ndarray, others: np.ndarray) -> np.ndarray:
-    """Return for each row whether it is among others, (N,), to round-off.
-
-    Rows are compared with their two neighbours on one random projection.
-    """
-    direction = np.random.default_rng(0).standard_normal(rows.shape[1:])
-    key, place = _project(rows, direction), _project(others, direction)
-    order = np.argsort(place)
-    after = np.searchsorted(place[order], key)
-    found = np.zeros(len(rows), bool)
-    for neighbour in (after - 1, after):
-        near = others[order[np.clip(neighbour, 0, len(others) - 1)]]
-        found |= np.abs(near - rows).max(axis=1) <= SAME * np.abs(rows).max(axis=1)
-    return found
-
-
-def _project(rows: np.ndarray, direction: np.ndarray) -> np.ndarray:
-    """Return one number per row in double precision, some rows at a time."""
-    return np.concatenate([rows[i : i + ROWS] @ direction for i in range(0, len(rows), ROWS)])
-
-
-def _take_logs(mu: np.ndarray, tail: np.ndarray) -> np.ndarray:
-    """Return log P(yes) and log P(no) from the logit's sign and the less likely answer's P."""
-    tail = np.clip(tail, np.finfo(tail.dtype).tiny, 0.5)
-    less, more = np.log(tail), np.log1p(-tail)
-    return np.stack([np.where(mu > 0, more, less), np.where(mu > 0, less, more)], axis=-1)
-
-
-def _log_softmax(logits: np.ndarray) -> np.ndarray:
-    shifted = logits - logits.max(axis=1, keepdims=True)
-    return np.asarray(shifted - np.log(np.exp(shifted).sum(axis=1, keepdims=True)))

@@ -36,6 +36,7 @@ class Info:
     confined: bool  # J ≤ D: the ensemble could not leave the subspace it started in
     repaired: int  # particles that diverged and were reset
     output_converged: np.ndarray
+    diverged: np.ndarray  # outputs that a step which was too long threw out
     steps: np.ndarray
     time: np.ndarray  # τ reached; NaN where the method has no such time
     mean_residual: np.ndarray  # of the fixed-point equations, in posterior sd, or as expected
@@ -154,21 +155,39 @@ def _rank_draws(draws: "np.ndarray | Draws") -> np.ndarray:
     return compute_effective_rank(draws if isinstance(draws, np.ndarray) else draws.make())
 
 
+def _describe_steps(outcome: Outcome) -> str:
+    """Say how many steps were taken and, where that says how far they came, the τ reached."""
+    count = int(np.median(outcome.steps))
+    if not count:
+        return "at once"
+    reached = f", τ = {np.median(outcome.time):.2g}" if outcome.along_time else ""
+    return f"in {count} step{'s' * (count != 1)}{reached}"
+
+
+def _describe_convergence(outcome: Outcome) -> list[str]:
+    """Say which outputs have diverged and which have not converged yet, with what to do."""
+    K, parts = len(outcome.converged), []
+    diverged, late = outcome.diverged, ~outcome.converged & ~outcome.diverged
+
+    def name(some: np.ndarray) -> str:
+        return f"{int(some.sum())} of {K} outputs" if K > 1 else "it"
+
+    if diverged.any():
+        what = f"{outcome.divergence}: {outcome.remedy}"
+        parts.append(f"do not trust this: {name(diverged)} {what}")
+    if late.any():
+        taken = f" {_describe_steps(outcome)}" if outcome.along_time else ""
+        what = f"did not converge{taken} ({outcome.stop_reason})"
+        parts.append(f"do not trust this yet: {name(late)} {what}")
+    return parts
+
+
 def _describe(outcome: Outcome, shape: tuple[int, ...], confined: bool) -> str:
     """Return the verdict in one line, with what to do where something is wrong."""
     K, J, D = shape
     shift, far = outcome.covariance_shift, is_far(outcome)
-    missed = int((~outcome.converged).sum())
-    count = int(np.median(outcome.steps))
-    parts = [f"converged in {count} step{'s' * (count != 1)}" if count else "converged at once"]
-    if missed:
-        which = f"{missed} of {K} outputs" if K > 1 else "it"
-        parts = [f"do not trust this yet: {which} did not converge ({outcome.stop_reason})"]
-    if outcome.repaired:
-        parts.append(
-            f"{outcome.repaired} particles diverged and were reset, so the step was too long: "
-            f"{outcome.remedy}"
-        )
+    missed = not outcome.converged.all()
+    parts = _describe_convergence(outcome) if missed else [f"converged {_describe_steps(outcome)}"]
     if confined:
         parts.append(
             f"{J} particles cannot leave a {J - 1}-dimensional subspace of {D}: "

@@ -7,8 +7,8 @@ The network up to its last layer is a fixed feature map ψ. `sample_posterior` g
 `LastLayer.from_torch`, which is `from_torch` below, reads ψ, weights and bias from a PyTorch module
 (`layer_inputs`). Both return a `LastLayerPosterior`, in short `LastLayer`.
 
-By default the prior is chosen by held-out rows, about zero, and the posterior is mixed with the
-network or held to it where that is better, so that it is not worse (`prior_choice`). With a prior
+By default the prior is chosen by held-out rows, about zero, and the posterior's mean is moved
+towards the network where that is better; its covariance stays (`prior_choice`). With a prior
 variance of the caller's own, trained weights are the mean of the prior, as in "Ensemble Kalman
 filter for uncertainty in human language comprehension".
 """
@@ -262,7 +262,7 @@ def last_layer_posterior(
         As for `sample_posterior`.
     weights : (K, D), optional
         Trained weights: with a prior variance of your own the mean of the prior, unless
-        `prior_mean` is given too; with "auto" what the prior may be centred on.
+        `prior_mean` is given too; with "auto" what the posterior's mean may be moved towards.
     bias : (K,), optional
         Trained biases, likewise; 0 where only `weights` are given.
     intercept : bool
@@ -335,9 +335,10 @@ def from_torch(
     """Sample the posterior over the last layer of a PyTorch module that ends in `torch.nn.Linear`.
 
     ψ are the inputs of that layer in evaluation mode. The prior is chosen by held-out rows, about
-    zero or about the layer's weights and biases; with a prior variance of your own its mean are
-    these. A layer without biases gets no intercept. The module is not changed, and not copied
-    either: if it is trained further, the posterior no longer belongs to it.
+    zero, and the posterior's mean may be moved towards the layer's weights and biases; with a prior
+    variance of your own the prior's mean are these. A layer without biases gets no intercept. The
+    module is not changed, and not copied either: if it is trained further, the posterior no longer
+    belongs to it.
 
     Parameters
     ----------

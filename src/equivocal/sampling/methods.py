@@ -30,7 +30,7 @@ from equivocal.sampling.engine.problem import Likelihood, Problem, collapse
 from equivocal.sampling.engine.products import Precision
 from equivocal.sampling.engine.settings import Outcome, RunSettings
 from equivocal.sampling.engine.streaming import StreamedProblem, is_streamed
-from equivocal.sampling.held_out import set_aside_shared
+from equivocal.sampling.held_out import FEWEST_ROWS
 from equivocal.sampling.prior_choice import Question
 from equivocal.sampling.samplers import (
     aldi,
@@ -46,6 +46,8 @@ from equivocal.seeds import choose_seed
 
 FEWEST_PARTICLES = 200
 MOST_STEPS = 10**9
+MOST_EVIDENCE = 1e9
+SHARED = 0.25  # a smaller share of common rows may be chance, with few discrete features
 CHOICES = ("held-out", "evidence")  # ways to choose the prior's variance
 
 
@@ -118,18 +120,9 @@ OBSERVABLE = ", ".join(name for name, method in METHODS.items() if method.observ
 
 
 def check_per_output(problem: Problem, method: str) -> None:
-    """Check that the method takes counts of single targets and priors of single outputs."""
+    """Check that the method takes counts of single targets."""
     if problem.in_memory and problem.counts.ndim == 2 and not METHODS[method].everywhere:
         fail(f"counts of shape (N, K) are for {EVERYWHERE}; method {method!r} takes one per row.")
-    if problem.prior_scale.ndim == 2:
-        if problem.likelihood is Likelihood.SOFTMAX:
-            fail(
-                "prior_variance of shape (K, D) is for likelihood='bernoulli'; a softmax has (D,)."
-            )
-        if METHODS[method].observable:
-            fail(
-                f"prior_variance of shape (K, D) is for {EVERYWHERE}; method {method!r} takes (D,)."
-            )
 
 
 def choose_rounded_dtype(dtype: Any, precision: str) -> str:
@@ -188,7 +181,7 @@ class Request(SimpleNamespace):
         """Return the request with settings as plain values, and whether rows stay in a file."""
         check_choice(self.likelihood, "likelihood", list(Likelihood))
         check_choice(self.precision, "precision", list(Precision))
-        evidence, budget = check_positive(self.evidence, "evidence"), self.memory_budget
+        evidence, budget = _check_evidence(self.evidence), self.memory_budget
         if budget is not None:
             budget = int(check_positive(budget, "memory_budget"))
         num_steps, dtype = self.num_steps, self.dtype
@@ -265,11 +258,13 @@ class Request(SimpleNamespace):
     def _build(self, streamed: bool) -> Problem:
         """Return rows and prior as a problem, with equal rows merged and counts times b."""
         m0, v = self.prior_mean, 1.0 if self.automatic else self.prior_variance
-        if m0 is None and self.trained is not None and not self.automatic:
-            m0 = check_numbers(self.trained, "trained")
         build = StreamedProblem.build if streamed else Problem.build
         m0, kind = 0.0 if m0 is None else m0, Likelihood(self.likelihood)
-        problem = build(self.features, self.targets, self.counts, m0, v, kind, self.dtype)
+        given = (self.features, self.targets, self.counts, m0, v, kind, self.dtype)
+        problem = build(*given, alike=METHODS[self.method].observable)
+        trained = _check_trained(self.trained, problem)
+        if trained is not None and self.prior_mean is None and not self.automatic:
+            problem = replace(problem, prior_mean=trained)
         if self.evidence != 1:
             if streamed:
                 fail(
@@ -278,7 +273,8 @@ class Request(SimpleNamespace):
                 )
             b = problem.dtype.type(self.evidence)
             problem = replace(problem, targets=problem.targets * b, counts=problem.counts * b)
-        return problem if streamed else collapse(problem)
+        # equal rows of different groups stay apart
+        return problem if streamed or self.groups is not None else collapse(problem)
 
     def _choose_settings(self, problem: Problem) -> RunSettings:
         """Return the settings of the run, with defaults filled in."""
@@ -299,24 +295,67 @@ class Request(SimpleNamespace):
     def _ask(self, problem: Problem) -> Question | None:
         """Return which prior to choose, or to compare with a network; None if neither is wanted."""
         trained = _check_trained(self.trained, problem)
-        validation = _check_validation(self.validation, problem)
+        validation = _check_validation(self.validation, problem, self.automatic)
+        groups = _check_groups(self.groups, self, problem)
         if not self.automatic and trained is None and validation is None:
             return None
-        warning, repeated = "", problem.num_rows < len(self.features)
-        repeated |= self.counts is not None and bool((problem.counts > 1).any())
-        # where rows repeat within the fit, held-out rows may equal rows of the fit by chance
-        if validation is not None and not repeated:
-            validation, warning = set_aside_shared(validation, problem)
+        warning = "" if validation is None else _check_shared(validation, problem)
         given = self.prior_mean is not None or (not self.automatic and trained is not None)
         return Question(
             mean=problem.prior_mean if given else None,
             variance=None if self.automatic else problem.prior_scale**2,
             trained=trained,
             validation=validation,
+            groups=groups,
             by_evidence=self.prior_choice == CHOICES[1],
             per_output=self.prior_per_output,
             warning=warning,
         )
+
+
+def _check_evidence(evidence: Any) -> float:
+    """Return b within the range in which counts and prior can still be told apart."""
+    b = check_positive(evidence, "evidence")
+    if not 1 / MOST_EVIDENCE <= b <= MOST_EVIDENCE:
+        fail(
+            f"evidence must lie between {1 / MOST_EVIDENCE:g} and {MOST_EVIDENCE:g}, got {b:g}; "
+            "1 is Bayes' rule, and 0.1 lets ten rows count as one."
+        )
+    return b
+
+
+def _check_shared(validation: Problem, problem: Problem) -> str:
+    """Return a warning if many rows of validation are rows of the fit, each of which is there once.
+
+    Where rows repeat within the fit, others may equal them by chance.
+    """
+    known = {row.tobytes() for row in problem.features}
+    shared = sum(row.tobytes() in known for row in validation.features)
+    once = len(known) == problem.num_rows and (problem.row_counts <= 1).all()
+    if not once or shared < SHARED * validation.num_rows:
+        return ""
+    return (
+        f"{shared:,} of {validation.num_rows:,} rows of validation are rows of the fit, which it "
+        "answers better than others: pass rows that are not."
+    )
+
+
+def _check_groups(groups: Any, request: "Request", problem: Problem) -> np.ndarray | None:
+    """Return the group of each row as numbers, (N,), if groups are given."""
+    if groups is None:
+        return None
+    if not request.automatic or request.validation is not None:
+        fail(
+            "groups say which rows to leave out together where prior_variance='auto' has no "
+            "validation rows; leave them out here."
+        )
+    names = np.asarray(groups)
+    if names.shape != (problem.num_rows,):
+        fail(f"groups must have shape ({problem.num_rows},), one per row, got {names.shape}.")
+    found, numbers = np.unique(names, return_inverse=True)
+    if len(found) < 2:
+        fail("groups must hold at least two groups, got one; leave them out, or pass validation.")
+    return np.asarray(numbers)
 
 
 def _check_trained(trained: Any, problem: Problem) -> np.ndarray | None:
@@ -329,7 +368,7 @@ def _check_trained(trained: Any, problem: Problem) -> np.ndarray | None:
     return W.astype(problem.dtype)
 
 
-def _check_validation(validation: Any, problem: Problem) -> Problem | None:
+def _check_validation(validation: Any, problem: Problem, choose: bool) -> Problem | None:
     """Return held-out rows as a problem of the same outputs and features."""
     if validation is None:
         return None
@@ -352,6 +391,10 @@ def _check_validation(validation: Any, problem: Problem) -> Problem | None:
             f"validation must have {D} features and {K} outputs, as the rows have, got "
             f"{beside.num_features} and {beside.num_outputs}."
         )
-    if not beside.counts.any():
-        fail("validation has no rows that count; give rows with counts above 0.")
+    number = int(max((beside.row_counts > 0).sum(), beside.row_counts.sum(dtype=np.float64)))
+    if number < (FEWEST_ROWS if choose else 1):
+        fail(
+            f"validation must have at least {FEWEST_ROWS} rows to choose a prior by, and got "
+            f"{number}; pass more, or leave it out: rows of the fit are then left out in turn."
+        )
     return beside

@@ -1,44 +1,58 @@
 """Choose the prior's variance by rows held out of the fit, or by the evidence.
 
-Held-out rows are those given as `validation`, or parts of the rows themselves, left out in turn.
-`prior_search` explains how priors are compared, by these rows or by the evidence, for all outputs
-or for each; `prior_contest` how a fit is mixed with the network that the features come from. A
-`Question` holds what the caller gave, a `Choice` the result.
+Held-out rows are those given as `validation`, or parts of the rows themselves, left out in turn
+(`held_out`); `prior_search` explains how priors are compared. A `Question` holds what the caller
+gave, a `Choice` the result.
 
-Rows that a network was trained on cannot choose a prior (`held_out`). Where no others are given,
-the posterior is held to the network, and the caller is warned.
+Where there is a network with weights W, the mean m of the posterior may be moved towards it,
+
+    (1 − s) m + s W,        0 ≤ s ≤ 1,                                                         (1)
+
+which mixes the logits of the two. The covariance is the posterior's whatever s is, so that
+intervals have the width that the data leave. s has the least loss on the held-out rows, among
+shares whose loss is below the network's own by `ERRORS` standard errors of the difference, paired
+by rows; if there is none, s has the lowest upper confidence limit of that difference, which is at
+or near the network, s = 1. Where rows are left out in turn, fits share rows, losses depend on each
+other, and their standard error is too small (Bengio & Grandvalet 2004, JMLR 5:1089): `MORE_ERRORS`
+are required.
+
+Rows given as `validation` are trusted. Without them, rows that the network seems trained on cannot
+choose (`held_out.Surprise`): the variance is then the mean square of the network's weights, its
+mean is held to them, and the caller is warned.
 """
 
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from equivocal.sampling.engine.problem import Problem
-from equivocal.sampling.engine.settings import RunSettings
+from equivocal.sampling.engine.problem import Likelihood, Problem
+from equivocal.sampling.engine.settings import Outcome, RunSettings
 from equivocal.sampling.held_out import (
     FEWEST_ROWS,
     OUTPUTS,
     Fold,
-    Surprise,
+    Logits,
+    compute_logits,
+    count_answers,
+    join_rows,
     make_folds,
+    measure_noise,
     measure_surprise,
+    predict_log_probabilities,
+    score,
     take_some,
 )
-from equivocal.sampling.prior_contest import Candidate, Contest, Prior, measure_rows
-from equivocal.sampling.prior_search import (
-    DECADES,
-    HALF,
-    measure_limit,
-    search,
-    search_about_network,
-    search_each,
-    search_evidence,
-)
-from equivocal.sampling.samplers.mean_field import Fit
+from equivocal.sampling.prior_search import USUAL, Modes, Path, Prior
+from equivocal.sampling.samplers.mean_field import RULE, Fit, run_gaussian
 
-HELD = 1e-5  # variance of a typical logit where a posterior is held to the network
+SHARES = np.arange(9) / 8  # of the network, s in (1)
+ERRORS, MORE_ERRORS = 2.0, 3.0  # standard errors; more where rows are left out in turn
 TOLERANCE = 0.5  # posterior sd before a fit's last step: a loss is then within hundredths of a nat
+# A path's curvatures are averages over rows, and favour narrow priors where these are nearly
+# separable: wider ones are tried, half a decade at a time, as long as the loss falls by this share.
+LESS = 0.998
 # warn if a given prior loses over 1 % more than the network, by at least three standard errors
 WORSE, CERTAIN = 0.01, 3.0
 
@@ -51,6 +65,7 @@ class Question:
     variance: np.ndarray | None  # (D,) or (K, D); None: to be chosen
     trained: np.ndarray | None  # (K, D)
     validation: Problem | None
+    groups: np.ndarray | None = None  # (N,)
     by_evidence: bool = False
     per_output: bool = False
     warning: str = ""  # about the validation rows
@@ -61,34 +76,24 @@ class Choice:
     """A prior, and how its posterior compares on rows that were held out."""
 
     prior: Prior
-    share: float = 0.0  # s, the share of the network in `prior_contest` (1)
-    network_weights: np.ndarray | None = None  # W, (K, D)
+    share: float = 0.0  # s of (1)
+    network: np.ndarray | None = None  # W, (K, D)
     note: str = ""  # part of the verdict, `info.message`
     warning: str = ""
-    loss: float = float("nan")  # NLL of held-out rows
-    network_loss: float = float("nan")
-    bound: float = float("nan")  # on the log evidence
+    measured: dict[str, float] = field(default_factory=dict)  # for `info.settings`
+    loss: float = float("nan")  # on held-out rows, before the mean is moved
     start: Fit | None = None  # a fit nearby
 
-    def mix(self, problem: Problem, outputs: np.ndarray) -> Problem:
-        """Return the problem of some outputs in coordinates that give mixed weights.
-
-        With θ = m₀ + √v w, (1 − s) θ + s W has the mean (1 − s) m₀ + s W and the scale (1 − s) √v.
-        """
-        if not self.share or self.network_weights is None:
+    def move(self, problem: Problem, outcome: Outcome) -> Problem:
+        """Return the problem in coordinates in which the outcome's mean is that of (1)."""
+        if not self.share or self.network is None:
             return problem
-        s = problem.dtype.type(self.share)
-        mean = (1 - s) * problem.prior_mean + s * self.network_weights[outputs]
-        return replace(problem, prior_mean=mean, prior_scale=(1 - s) * problem.prior_scale)
+        shift = self.share * (self.network - problem.to_weights(outcome.mean))
+        return replace(problem, prior_mean=problem.prior_mean + shift.astype(problem.dtype))
 
     def record(self) -> dict[str, Any]:
         """Return plain values for `info.settings`."""
-        numbers = {
-            "held_out_nll": self.loss,
-            "network_nll": self.network_loss,
-            "evidence_bound": self.bound,
-        }
-        found: dict[str, Any] = {k: v for k, v in numbers.items() if np.isfinite(v)}
+        found: dict[str, Any] = {k: v for k, v in self.measured.items() if np.isfinite(v)}
         sizes, widest = self.prior.size.tolist(), float(self.prior.variance.max())
         if np.isfinite(sizes).all():
             found["prior_variance"] = sizes[0] if len(sizes) == 1 else sizes
@@ -98,179 +103,232 @@ class Choice:
 
 
 def choose_prior(problem: Problem, settings: RunSettings, asked: Question) -> Choice:
-    """Choose the parts of the prior that are not given; compare a given prior with the network."""
-    if problem.num_rows < FEWEST_ROWS and asked.validation is None:
-        return _choose_without_rows(problem, asked)
-    known = _recognise(problem, asked)
-    if asked.variance is not None:
-        contest = _set_up(problem, settings, asked, known)
-        choice = _judge(contest, _keep(problem, asked), "prior_variance='auto'")
-    elif asked.by_evidence:
-        choice = _choose_by_evidence(problem, settings, asked, known)
-    elif known is not None and asked.mean is None:
-        note = (
-            "held to the network, which seems trained on these rows "
-            f"(NLL {known.loss:.3g}, where it expects {known.expected:.3g}); "
-            "no others were given to compare it on"
-        )
-        choice = _hold(problem, asked, note)
+    """Choose the parts of the prior that are not given; compare the posterior with the network."""
+    W, alone = asked.trained, asked.validation is None
+    free = W is not None and asked.variance is None and asked.mean is None
+    doubt, warning = ("", "") if W is None else _suspect(problem, asked, W)
+    contest = Contest.set_up(problem, settings, asked)
+    if alone and (problem.num_rows < FEWEST_ROWS or (free and doubt)):
+        choice = _choose_without_rows(contest, free, doubt)
     else:
-        choice = _choose_by_rows(_set_up(problem, settings, asked, known), asked)
-    warning = choice.warning if known is None else _explain_known(known)
-    return replace(choice, warning=" ".join(filter(None, (asked.warning, warning))))
+        choice = _choose_by_rows(contest, free)
+        choice = replace(choice, note=choice.note + doubt)
+    said = filter(None, (asked.warning, warning, choice.warning))
+    return replace(choice, network=W, warning=" ".join(said))
 
 
-def _choose_without_rows(problem: Problem, asked: Question) -> Choice:
-    """Return the given prior; else hold the posterior to the network, or take the variance one."""
-    few, own = f"{problem.num_rows:,} row(s)", ""
-    if asked.trained is not None:
-        loss = measure_surprise(problem, asked.trained).loss
-        own = f"the network's own NLL {loss:.3g} on {few}, too few to hold any out"
-    if asked.variance is not None:
-        return Choice(prior=_keep(problem, asked), note=own, warning=asked.warning)
-    if asked.trained is not None and asked.mean is None:
-        return _hold(problem, asked, f"held to the network; {own}", warning=asked.warning)
-    prior = _keep(problem, replace(asked, variance=np.ones(1)))
-    note = f"prior variance 1: with {few} none can be chosen"
-    return Choice(prior=prior, note=f"{note}; {own}" if own else note, warning=asked.warning)
+def _suspect(problem: Problem, asked: Question, weights: np.ndarray) -> tuple[str, str]:
+    """Return a note and a warning if the network seems trained on the rows that are to choose.
 
-
-def _keep(problem: Problem, asked: Question) -> Prior:
-    """Return the prior as given."""
-    mean = asked.trained if asked.mean is None else asked.mean
-    mean = _make_zero(problem) if mean is None else mean
-    assert asked.variance is not None, "a variance is given"
-    v = np.atleast_2d(asked.variance).astype(np.float64) * np.ones(problem.num_features)
-    alike = (v == v[:, :1]).all()
-    return Prior(mean, v, v[:, 0] if alike else np.full(1, np.nan))
-
-
-def _make_zero(problem: Problem) -> np.ndarray:
-    return np.zeros((1, problem.num_features), problem.dtype)
-
-
-def _recognise(problem: Problem, asked: Question) -> Surprise | None:
-    """Return the network's loss on the rows that would choose, if it was trained on them."""
-    if asked.trained is None:
-        return None
+    Of rows given as validation it is warned only if they have no more loss than those of the fit.
+    """
     rows = problem if asked.validation is None else asked.validation
-    seen = measure_surprise(rows, asked.trained)
-    return seen if seen.knows else None
-
-
-def _set_up(
-    problem: Problem, settings: RunSettings, asked: Question, known: Surprise | None
-) -> Contest:
-    """Return the rows and the network that candidates are compared by."""
-    most = problem.num_outputs if asked.per_output else OUTPUTS
-    some, outputs = take_some(problem, most)
-    beside = None if asked.validation is None else take_some(asked.validation, most)[0]
-    quiet = replace(settings, report=None, observe=None, num_steps=None, brief=True)
-    return Contest(
-        problem=problem,
-        outputs=outputs,
-        folds=[Fold(some, some)] if asked.by_evidence else list(make_folds(some, beside)),
-        settings=replace(quiet, tolerance=max(TOLERANCE, settings.tolerance)),
-        weights=None if asked.trained is None else asked.trained[outputs],
-        given=beside is not None,
-        known=known is not None,
-    )
-
-
-def _choose_by_rows(contest: Contest, asked: Question) -> Choice:
-    """Choose the variance, and the share of the network, by held-out rows."""
-    W, guarded = asked.trained, asked.trained is not None and asked.mean is None
-    mean = _make_zero(contest.problem) if asked.mean is None else asked.mean
-    free = contest if guarded else replace(contest, weights=None)
-    found = (search_each if asked.per_output else search)(free, mean)
-    best: Candidate | None = found
-    if guarded and W is not None and measure_limit(contest, found) >= 0:
-        best = search_about_network(contest, W)
-    if best is None:
-        assert contest.network_losses is not None, "only a network can be held to"
-        loss = float(contest.network_losses.sum()) / contest.answers
-        note = (
-            f"held to the network: no prior does better on {contest.rows}; {contest.measure} "
-            f"{loss:.3g}, as the network's own"
-        )
-        return _hold(contest.problem, asked, note, loss=loss, network_loss=loss)
-    note = _describe(best.prior, asked.mean is None)
-    if best.prior.size.max() * contest.unit > DECADES[-1] * HALF * 1.01:  # round-off
-        note += " (wider than usual: standardise the features)"
-    note += f", mixed with {best.share:.0%} of the network" if best.share else ""
-    choice = _conclude(contest, best, f"{note}, by {contest.rows}; ")
-    return replace(choice, network_weights=W)
-
-
-def _choose_by_evidence(
-    problem: Problem, settings: RunSettings, asked: Question, known: Surprise | None
-) -> Choice:
-    """Choose the variance by the evidence bound, then compare it with the network."""
-    contest = _set_up(problem, settings, asked, known)
-    mean = _make_zero(problem) if asked.mean is None else asked.mean
-    prior, bound = search_evidence(contest, mean, asked.per_output)
-    choice, note = Choice(prior=prior), f"{_describe(prior, False)}, by the evidence bound"
-    if asked.trained is not None or asked.validation is not None:
-        held_out = _set_up(problem, settings, replace(asked, by_evidence=False), known)
-        choice = _judge(held_out, prior, "prior_choice='held-out'")
-        note = f"{note}; {choice.note}"
-    fitted = contest.folds[0].fitted
-    whole = (fitted.num_outputs, fitted.num_rows) == (problem.num_outputs, problem.num_rows)
-    return replace(choice, note=note, bound=bound if whole else float("nan"))
-
-
-def _hold(problem: Problem, asked: Question, note: str, **about: Any) -> Choice:
-    """Return a prior so narrow about the network's weights that the posterior stays there."""
-    assert asked.trained is not None, "there is a network"
-    narrow = np.full((1, problem.num_features), HELD / measure_rows(problem))
-    return Choice(prior=Prior(asked.trained, narrow, narrow[:, 0]), note=note, **about)
-
-
-def _judge(contest: Contest, prior: Prior, advice: str) -> Choice:
-    """Compare a prior with the network; if it is worse, add a warning that ends in the advice."""
-    found = next(contest.follow([prior]))
-    choice = _conclude(contest, found, "")
-    if contest.network_losses is None:
-        return choice
-    difference, error = contest.compare(found)
-    if not difference - CERTAIN * error > WORSE:
-        return choice
+    seen = measure_surprise(rows, weights)
+    if not seen.knows:
+        return "", ""
+    numbers = f"NLL {seen.loss:.3g} where it expects {seen.expected:.3g}"
+    note = f"; the network seems underconfident on these rows, or trained on them ({numbers})"
     warning = (
-        f"the posterior is worse than the network on {contest.rows} (NLL {choice.loss:.3g}, the "
-        f"network's {choice.network_loss:.3g}): use {advice}."
+        "the network answers the rows that choose the prior better than its own probabilities "
+        f"lead one to expect ({numbers}): it is underconfident, or was trained on them. "
     )
-    return replace(choice, warning=warning)
+    if asked.validation is None:
+        way_out = "pass rows that it has not seen as validation=(inputs, targets), which is trusted"
+        return note, f"{warning}The mean is held to it; {way_out}."
+    if seen.loss > measure_surprise(problem, weights).loss:
+        return note, ""
+    return note, f"{warning}In the latter case, pass rows that it has not seen."
 
 
-def _conclude(contest: Contest, found: Candidate, note: str) -> Choice:
-    """Return a candidate as a choice; its losses are added to the note, which says what it is."""
-    loss, network = found.loss / contest.answers, float("nan")
-    note += f"{contest.measure} {loss:.3g}"
-    if contest.network_losses is not None:
-        network = float(contest.network_losses.sum()) / contest.answers
-        note += f", the network's own {network:.3g}" + ", which knows these rows" * contest.known
-    whole = len(contest.outputs) == contest.problem.num_outputs
-    return Choice(
-        prior=found.prior,
-        share=found.share,
-        note=note,
-        loss=loss,
-        network_loss=network,
-        start=found.fits[0] if whole else None,
-    )
+def _choose_without_rows(contest: "Contest", free: bool, doubt: str) -> Choice:
+    """Return the given prior, or one as wide as the network's weights, or of variance one."""
+    W, N, given = contest.asked.trained, contest.problem.num_rows, contest.asked.variance
+    reason = doubt or f"; {N:,} distinct row(s), where {FEWEST_ROWS} are needed to choose a prior"
+    if W is not None and not doubt:
+        reason += f"; the network's own NLL {measure_surprise(contest.problem, W).loss:.3g}"
+    if given is not None:
+        return Choice(prior=contest.keep(given), note=reason.removeprefix("; "))
+    prior = contest.path.make_prior(1.0 if W is None else contest.path.measure_size(W))
+    note = _describe(prior) + ", as wide as the trained weights" * (W is not None)
+    if not free or W is None:
+        return Choice(prior=prior, note=note + reason)
+    return Choice(prior=prior, share=1.0, note=f"{note}; mean held to the network{reason}")
 
 
-def _describe(prior: Prior, network: bool) -> str:
+def _choose_by_rows(contest: "Contest", free: bool) -> Choice:
+    """Choose the variance by held-out rows or the evidence, then the network's share."""
+    asked, path = contest.asked, contest.path
+    if asked.variance is not None:
+        return contest.compare(contest.keep(asked.variance), free)
+    if asked.by_evidence:
+        path = replace(path, folds=[Fold(path.problem, path.problem)])
+    prior = (path.search_each if asked.per_output else path.search)(asked.by_evidence)
+    by = "the evidence" if asked.by_evidence else contest.rows
+    if asked.by_evidence and asked.trained is None and asked.validation is None:
+        return Choice(prior=prior, note=f"{_describe(prior)}, by {by}")
+    choice = contest.compare(prior, free)
+    while not asked.by_evidence and prior.size.max() < path.sizes[USUAL - 1]:
+        prior = path.make_prior(choice.prior.size * np.sqrt(10))
+        wider = contest.compare(prior, free)
+        if not wider.loss < LESS * choice.loss:
+            break
+        choice = wider
+    usual = choice.prior.size.max() < 2 * path.sizes[USUAL - 1]
+    much = "" if usual else " (wider than usual: standardise the features)"
+    return replace(choice, note=f"{_describe(choice.prior)}{much}, by {by}; {choice.note}")
+
+
+def _describe(prior: Prior) -> str:
     """Return a prior in words, for the verdict."""
     least, most = (f"{end:.3g}" for end in (prior.size.min(), prior.size.max()))
     size = least if least == most else f"{least} to {most}"
-    named = "the trained weights" if network else "its given mean"
-    return f"prior variance {size} about {named if prior.mean.any() else 'zero'}"
+    return f"prior variance {size} about {'its given mean' if prior.mean.any() else 'zero'}"
 
 
-def _explain_known(seen: Surprise) -> str:
-    return (
-        f"the network answers these rows better (NLL {seen.loss:.3g}) than its own probabilities "
-        f"allow ({seen.expected:.3g}): it was probably trained on them, and they cannot say how "
-        "far to trust it. As validation=(inputs, targets), pass rows that training has not seen."
-    )
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Contest:
+    """The rows that priors are fitted to, and those that they are compared by."""
+
+    problem: Problem  # all rows and outputs
+    asked: Question
+    outputs: np.ndarray  # the outputs of the problem that the folds have
+    path: Path
+    settings: RunSettings
+
+    @classmethod
+    def set_up(cls, problem: Problem, settings: RunSettings, asked: Question) -> "Contest":
+        """Choose the rows and outputs that are looked at."""
+        most = problem.num_outputs if asked.per_output else OUTPUTS
+        some, outputs, rows = take_some(problem, most)
+        if asked.validation is None:
+            folds = make_folds(some, None if asked.groups is None else asked.groups[rows])
+        else:
+            folds = [Fold(some, take_some(asked.validation, most)[0])]
+        mean = np.zeros((1, problem.num_features)) if asked.mean is None else asked.mean
+        quiet = replace(settings, report=None, observe=None, num_steps=None, brief=True)
+        quiet = replace(quiet, tolerance=max(TOLERANCE, settings.tolerance))
+        path = Path(some, folds, mean, outputs)
+        return cls(problem=problem, asked=asked, outputs=outputs, path=path, settings=quiet)
+
+    @property
+    def rows(self) -> str:
+        """The held-out rows in words, for the verdict."""
+        number, N = sum(fold.held_out.num_rows for fold in self.path.folds), self.problem.num_rows
+        if self.asked.validation is not None:
+            return f"{number:,} held-out rows"
+        return f"{number:,}{f' of {N:,}' if number < N else ''} rows left out in turn"
+
+    def keep(self, variance: np.ndarray) -> Prior:
+        """Return the prior as given, about the given mean or the network's weights."""
+        W = self.asked.trained
+        mean = W if self.asked.mean is None and W is not None else self.path.mean
+        v = np.atleast_2d(variance).astype(np.float64) * np.ones(self.problem.num_features)
+        return Prior(mean, v, v[:, 0] if (v == v[:, :1]).all() else np.full(1, np.nan))
+
+    def fit(self, prior: Prior, problem: Problem) -> Fit:
+        """Return the Gaussian fit; outputs with priors of their own are fitted in groups."""
+        problem = prior.select(self.outputs).apply(problem)
+        K, D = problem.num_outputs, problem.num_features
+        mean, factor = np.empty((K, D), problem.dtype), np.empty((K, D, D), problem.dtype)
+        for own, part in problem.split():
+            outcome = run_gaussian(part, RULE, self.settings)
+            assert outcome.factor is not None, "a flow gives a factor"
+            mean[own] = part.to_weights(outcome.mean)[: len(own)]
+            factor[own] = (outcome.factor * part.prior_scale[:, None])[: len(own)]
+        return mean, factor
+
+    def predict(self, prior: Prior) -> tuple[Logits, Fit | None]:
+        """Return the logits of all held-out rows, and the first fit, if it has all outputs.
+
+        Those of classes come from the most probable weights and their curvature.
+        """
+        folds = self.path.folds
+        if self.problem.likelihood is Likelihood.SOFTMAX:
+            modes = Modes([fold.fitted for fold in folds], prior)
+            modes.find(prior)
+            logits, start = [modes.predict(i, fold.held_out) for i, fold in enumerate(folds)], None
+        else:
+            fits = [self.fit(prior, fold.fitted) for fold in folds]
+            pairs = zip(folds, fits, strict=True)
+            logits = [compute_logits(fold.held_out, *fit) for fold, fit in pairs]
+            start = fits[0] if len(self.outputs) == self.problem.num_outputs else None
+        mean, variance = (np.concatenate(part) for part in zip(*logits, strict=True))
+        return Logits(mean, variance), start
+
+    def compare(self, prior: Prior, free: bool) -> Choice:
+        """Return the prior with its loss, and a share of the network if that is free to choose.
+
+        A given prior is worth a warning if it is clearly worse than the network.
+        """
+        rows = join_rows([fold.held_out for fold in self.path.folds])
+        fit, start = self.predict(prior)
+        W, alone = self.asked.trained, self.asked.validation is None
+        answers = max(count_answers(rows), float(np.finfo(float).tiny))
+        measure = "cross-validated NLL" if alone else "held-out NLL"
+        if W is None:
+            loss = float(score(rows, predict_log_probabilities(rows, fit)).sum()) / answers
+            note, measured = f"{measure} {loss:.3g}", {"held_out_nll": loss}
+            return Choice(prior=prior, note=note, measured=measured, loss=loss, start=start)
+        network = Logits(rows.features @ W[self.outputs].T.astype(rows.dtype))
+        trials = list(try_shares(rows, fit, network, SHARES if free else (0.0,)))
+        errors, found, warning = MORE_ERRORS if alone else ERRORS, trials[0], ""
+        own = (found.loss - found.difference) / answers
+        if free:
+            limits = [t.difference + errors * t.error for t in trials]
+            better = [t for t, limit in zip(trials, limits, strict=True) if limit < 0]
+            found = min(better, key=lambda t: t.loss, default=trials[int(np.argmin(limits))])
+        loss = found.loss / answers
+        note = f"{describe_share(found.share, fit, network)}{measure} {loss:.3g}"
+        clear = found.difference - CERTAIN * found.error > WORSE * own * answers
+        if clear and not free:
+            warning = (
+                f"the posterior is worse than the network on {self.rows} (NLL {loss:.3g}, the "
+                f"network's {own:.3g}): use prior_variance='auto'."
+            )
+        return Choice(
+            prior=prior,
+            share=found.share,
+            note=f"{note}, the network's own {own:.3g}",
+            warning=warning,
+            measured={"held_out_nll": loss, "network_nll": own},
+            loss=trials[0].loss / answers,
+            start=start,
+        )
+
+
+class Trial(NamedTuple):
+    """A share of the network, with its loss beside the network's own."""
+
+    share: float
+    loss: float
+    difference: float  # from the network's own loss
+    error: float  # standard error of the difference
+
+
+def try_shares(
+    rows: Problem, fit: Logits, network: Logits, shares: Iterable[float]
+) -> Iterator[Trial]:
+    """Yield shares s of the network, (1), with their losses.
+
+    The error is estimated from the rows, or from answers drawn from the network or the mixture if
+    that is larger: where both are sure, and no unlikely answer occurred, the error over rows would
+    be too small.
+    """
+    own = predict_log_probabilities(rows, network)
+    theirs = score(rows, own).sum(axis=1)
+    for s in shares:
+        logits = Logits((1 - s) * fit.mean + s * network.mean, fit.variance)
+        logs = predict_log_probabilities(rows, logits)
+        losses = score(rows, logs).sum(axis=1)
+        difference = losses - theirs
+        variance = max(len(losses) * difference.var(), measure_noise(rows, logs, own))
+        yield Trial(float(s), float(losses.sum()), float(difference.sum()), float(variance) ** 0.5)
+
+
+def describe_share(share: float, fit: Logits, network: Logits) -> str:
+    """Return where the mean is between the posterior's own and the network, for the verdict."""
+    if not share:
+        return ""
+    shift = share * np.sqrt(((network.mean - fit.mean) ** 2 / np.asarray(fit.variance)).mean())
+    what = "held to the network" if share == 1 else f"mixed with {share:.0%} of the network"
+    return f"mean {what}, {shift:.2g} posterior sd from its own, spread the posterior's; "

@@ -56,7 +56,14 @@ class _EnsembleKalman(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     max_rows: int | None = None
     random_state: Any = 0
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, validation: Any = None) -> Self:
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        validation: Any = None,
+        groups: Any = None,
+    ) -> Self:
         """Learn from these rows, and forget all earlier ones.
 
         Parameters
@@ -71,6 +78,9 @@ class _EnsembleKalman(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         validation : (X, y) or (X, y, sample_weight), optional
             Other rows, by which `prior_variance="auto"` chooses; without them it cross-validates
             on the rows of X.
+        groups : (N,), optional
+            Which rows belong together, such as those of one participant: cross-validation leaves
+            them out together.
 
         Returns
         -------
@@ -78,8 +88,16 @@ class _EnsembleKalman(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """
         X, y = self._validate(X, y, reset=True)
         self._start(y, None)
-        seen = self._count(X, y, sample_weight)
-        return self._learn(seen, None if validation is None else self._read_validation(validation))
+        beside = None if validation is None else self._read_validation(validation)
+        if groups is None:
+            return self._learn(self._count(X, y, sample_weight), beside)
+        if len(groups) != len(X):
+            fail(f"groups must have one entry per row of X, got {len(groups)} for {len(X)}.")
+        # equal rows of one group alone are merged
+        _, numbers = np.unique(np.asarray(groups), return_inverse=True)
+        told = np.column_stack([X, numbers.astype(X.dtype)])
+        seen = self._count(told, y, sample_weight)
+        return self._learn(seen._replace(rows=seen.rows[:, :-1]), beside, seen.rows[:, -1])
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
         """Learn from these rows and from all earlier ones since `fit` or the first call.
@@ -270,7 +288,9 @@ class _EnsembleKalman(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         seen = self._count(X, y, weight[0] if weight else None)
         return seen._replace(rows=self._add_intercept(seen.rows))
 
-    def _learn(self, seen: Seen, validation: Seen | None = None) -> Self:
+    def _learn(
+        self, seen: Seen, validation: Seen | None = None, groups: np.ndarray | None = None
+    ) -> Self:
         """Sample the posterior of these rows; if they exceed `max_rows`, make it the next prior."""
         from equivocal.sampling import sample_posterior  # imports JAX, half a second
 
@@ -279,6 +299,7 @@ class _EnsembleKalman(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             seen.targets,
             counts=seen.counts,
             validation=validation,
+            groups=groups,
             **self._prior,
             likelihood="softmax" if self._softmax else "bernoulli",
             method=self.method,
@@ -366,7 +387,7 @@ class EnsembleKalmanClassifier(_EnsembleKalman):
         stores it in `prior_variance_`; the intercept then has a wide prior of its own. Put a
         StandardScaler before the estimator if features have different scales.
     prior_choice : "held-out" or "evidence"
-        The criterion of "auto": the loss on held-out rows, or the evidence bound.
+        The criterion of "auto": the loss on held-out rows, or the evidence.
     prior_per_output : bool
         Whether "auto" chooses a number for each label, or for each class of one-vs-rest.
     fit_intercept : bool

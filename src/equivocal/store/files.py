@@ -26,6 +26,7 @@ __all__ = [
     "compute_checksum",
     "ensure_writable",
     "explain_write_errors",
+    "remove_orphans",
     "write_atomically",
     "write_text_atomically",
 ]

@@ -17,14 +17,13 @@ A new kind of result needs only `load`, `make` and `save`.
 import hashlib
 import json
 import warnings
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
 from equivocal.errors import UserError
-from equivocal.machine import get_package_version
 from equivocal.store.files import (
     compute_checksum,
     resolve_inside,
@@ -33,26 +32,40 @@ from equivocal.store.files import (
 )
 from equivocal.store.text import read_json
 
-__all__ = ["Store", "hash_code", "hash_content", "hash_files"]
+__all__ = [
+    "NETWORK_CODE",
+    "POSTERIOR_CODE",
+    "STUDY_CODE",
+    "Store",
+    "hash_code",
+    "hash_content",
+    "hash_files",
+]
 
 RECORDS = "records"
+# files and folders of the package that networks depend on, posteriors, and a point of a grid
+NETWORK_CODE = ("world", "gestalt")
+POSTERIOR_CODE = (*NETWORK_CODE, "sampling", "inference.py")
+STUDY_CODE = (*POSTERIOR_CODE, "study", "mixed_models")
 Result = TypeVar("Result")
 
 
-def hash_content(*parts: Any) -> str:
-    """Return a short hash of values and of the package's version.
+def hash_content(*parts: Any, code: Sequence[str] = POSTERIOR_CODE) -> str:
+    """Return a short hash of values and of the code that makes a result of them.
 
     Parameters
     ----------
     *parts
         Values that JSON can hold; others are converted to text.
+    code : sequence of str
+        Files and folders of the package that the result depends on, as `hash_code` takes them.
 
     Returns
     -------
     str
         16 hexadecimal digits.
     """
-    text = json.dumps([get_package_version(), *parts], sort_keys=True, default=str)
+    text = json.dumps([hash_code(*code), *parts], sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
@@ -76,20 +89,28 @@ def hash_files(*paths: Path) -> str:
 
 
 @cache
-def hash_code() -> str:
+def hash_code(*parts: str) -> str:
     """Return a short hash of the package's own files.
 
-    Statistics and drawing take seconds, so they are repeated whenever the code has changed;
-    networks and posteriors, which take long, are recomputed only for a new version.
+    Statistics and drawing take seconds, so they are repeated whenever anything in the package has
+    changed; networks and posteriors, which take long, when the code that makes them has.
+
+    Parameters
+    ----------
+    *parts : str
+        Files and folders of the package, of which Python files count; without any, the whole
+        package counts, with its data.
 
     Returns
     -------
     str
         16 hexadecimal digits.
     """
-    kinds = {".py", ".toml", ".csv", ".j2", ".css", ".svg", ".mplstyle"}
     root = Path(__file__).parents[1]
-    return hash_files(*sorted(path for path in root.rglob("*") if path.suffix in kinds))
+    kinds = {".py"} if parts else {".py", ".toml", ".csv", ".j2", ".css", ".svg", ".mplstyle"}
+    places = [root / part for part in parts] or [root]
+    files = {path for place in places for path in (place, *place.rglob("*"))}
+    return hash_files(*sorted(path for path in files if path.suffix in kinds))
 
 
 class Store:

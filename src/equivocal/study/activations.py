@@ -48,20 +48,17 @@ LAYOUTS = read_record("datasets")
 TYPES = {"str": str, "float": float, "int": int}  # types of attributes
 
 
-def compute_activations(
-    networks: Sequence[Network],
-    load_posterior: Callable[[str, float, int], Posterior],
-    stimuli: Items,
-    settings: StudySettings,
+def combine_answers(
+    answers: Sequence[dict[str, np.ndarray]], world: World, stimuli: Items, settings: StudySettings
 ) -> xr.Dataset:
-    """Compute all answers of networks and posteriors to the stimuli.
+    """Combine the answers of all networks and posteriors to the stimuli.
 
     Parameters
     ----------
-    networks : sequence of Network
-        The trained networks.
-    load_posterior : callable
-        Called with sampler, prior variance and network index; returns the posterior.
+    answers : sequence of dict
+        What `answer_stimuli` returned for each network.
+    world : World
+        The world of the networks.
     stimuli : Items
         The sentences.
     settings : StudySettings
@@ -72,25 +69,27 @@ def compute_activations(
     Dataset
         As described at the top of this module.
     """
-    world, inference = networks[0].world, settings.inference
+    inference = settings.inference
     units, probes = list(list_sampled_units(world, stimuli, settings)), settings.stimuli.probes
     truth = _fill(
         stimuli,
         (len(probes), len(units)),
         lambda said: trace_truth(world, said, probes, units) if world.is_exact else np.nan,
     )
-    mle, summaries = _answer_all(networks, load_posterior, stimuli, settings, units)
     dataset = xr.Dataset(
         {
-            "mle": (ANSWERED[2:], mle),
-            **{name: (ANSWERED, values) for name, values in summaries.items()},
+            "mle": (ANSWERED[2:], np.stack([found["mle"] for found in answers])),
+            **{
+                name: (ANSWERED, np.stack([found[name] for found in answers], axis=2))
+                for name in SUMMARIES
+            },
             "truth": (ANSWERED[3:], truth),
             "critical": (HEARD[:2], _arrange(stimuli, lambda row: row.critical)),
         },
         coords={
             "sampler": list(inference.samplers),
             "prior": list(inference.prior_variances),
-            "network": np.arange(len(networks)),
+            "network": np.arange(len(answers)),
             "probe": list(probes),
             "unit": units,
             **_describe_sentences(stimuli),
@@ -105,34 +104,47 @@ def compute_activations(
     return dataset.assign_coords(non_relevant=others) if others else dataset
 
 
-def _answer_all(
-    networks: Sequence[Network],
-    load_posterior: Callable[[str, float, int], Posterior],
+def answer_stimuli(
+    network: Network,
+    load_posterior: Callable[[str, float], Posterior],
     stimuli: Items,
     settings: StudySettings,
-    units: Sequence[str],
-) -> tuple[np.ndarray, dict[str, np.ndarray]]:
-    """Compute the trained answers of each network, and the `SUMMARIES` of its posterior answers."""
+) -> dict[str, np.ndarray]:
+    """Compute the answers of one network and its posteriors to the stimuli.
+
+    Parameters
+    ----------
+    network : Network
+        A trained network.
+    load_posterior : callable
+        Called with sampler and prior variance; returns the posterior.
+    stimuli, settings
+        As for `combine_answers`.
+
+    Returns
+    -------
+    dict of str to array
+        The trained answers "mle" (condition, item, position, probe, unit), and `SUMMARIES` of the
+        posterior answers (sampler, prior, condition, item, position, probe, unit).
+    """
     samplers, priors = settings.inference.samplers, settings.inference.prior_variances
-    probes = settings.stimuli.probes
-    sentences = (len(stimuli.conditions), len(stimuli.items), stimuli.longest)
-    shape = (len(networks), *sentences, len(probes), len(units))
-    mle = np.full(shape, np.nan, np.float32)
-    every = (len(samplers), len(priors), *shape)
-    summaries = {name: np.full(every, np.nan, np.float32) for name in SUMMARIES}
-    for n, network in enumerate(networks):
-        weights = network.last_layer().sel(unit=units).values
-        ask = partial(network.probe_features, probes=probes)
-        psi = _fill(stimuli, (len(probes), weights.shape[1]), ask)
-        said = ~np.isnan(psi[..., 0])
-        mle[n][said] = expit(psi[said] @ weights.T)
-        for (s, sampler), (p, prior) in product(enumerate(samplers), enumerate(priors)):
-            posterior = load_posterior(sampler, prior, n)
-            answers = summarise_answers(posterior, psi[said])
-            answers["expected"] = posterior.entropies(psi[said]).expected
-            for name, values in answers.items():
-                summaries[name][s, p, n][said] = values
-    return mle, summaries
+    units, probes = list_sampled_units(network.world, stimuli, settings), settings.stimuli.probes
+    weights = network.last_layer().sel(unit=list(units)).values
+    ask = partial(network.probe_features, probes=probes)
+    psi = _fill(stimuli, (len(probes), weights.shape[1]), ask)
+    said = ~np.isnan(psi[..., 0])
+    shape = (*said.shape, len(units))
+    answers = {"mle": np.full(shape, np.nan, np.float32)}
+    answers["mle"][said] = expit(psi[said] @ weights.T)
+    for name in SUMMARIES:
+        answers[name] = np.full((len(samplers), len(priors), *shape), np.nan, np.float32)
+    for (s, sampler), (p, prior) in product(enumerate(samplers), enumerate(priors)):
+        posterior = load_posterior(sampler, prior)
+        found = summarise_answers(posterior, psi[said])
+        found["expected"] = posterior.entropies(psi[said]).expected
+        for name, values in found.items():
+            answers[name][s, p][said] = values
+    return answers
 
 
 def _describe_sentences(stimuli: Items) -> dict[str, Any]:

@@ -10,14 +10,12 @@ used.
 import os
 import platform
 import shutil
-import signal
 import warnings
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from functools import cache
 from importlib.util import find_spec
-from multiprocessing import resource_tracker
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +23,7 @@ from equivocal.errors import UserError
 from equivocal.machine import count_cores, find_cache_folder, get_package_version
 from equivocal.progress import announce
 from equivocal.store.store import hash_code
+from equivocal.study.workers import block_interrupts
 
 __all__ = ["SCRATCH", "Crew", "Hire", "dask_setup", "hire_workers", "work_alone"]
 
@@ -208,7 +207,7 @@ def _start_workers(directory: Path, workers: int) -> Iterator[Crew]:
     }
     try:
         with dask.config.set(settings), _silence_logs() as level:
-            with _block_interrupts(), _explain_start():
+            with block_interrupts(), _explain_start():
                 cluster = LocalCluster(  # type: ignore[no-untyped-call]
                     n_workers=workers,
                     threads_per_worker=1,
@@ -258,24 +257,6 @@ def _choose_program_cache() -> dict[str, str]:
         "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",  # hundreds of short ones add up
     }
     return {name: os.environ.get(name, value) for name, value in ours.items()}
-
-
-@contextmanager
-def _block_interrupts() -> Iterator[None]:
-    """Hold back Ctrl-C, which the terminal sends to all our processes, until the block has ended.
-
-    Threads that start in the block, and the processes that they start, never receive the signal:
-    this process ends its workers itself, and the tracebacks that they would print are of no use.
-    """
-    if not hasattr(signal, "pthread_sigmask"):
-        yield
-        return
-    resource_tracker.ensure_running()  # if a thread started it later, it would unblock Ctrl-C
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def dask_setup(worker: Any) -> None:

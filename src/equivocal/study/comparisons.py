@@ -127,20 +127,23 @@ def add_reference_levels(path: xr.Dataset, dataset: xr.Dataset) -> xr.Dataset:
 
 
 def compare_with_exact(
-    run: Run, stimuli: Items, settings: StudySettings, answers: xr.Dataset
+    stimuli: Items,
+    settings: StudySettings,
+    answers: xr.Dataset,
+    sampled: Sequence[tuple[xr.Dataset, list[str]]],
 ) -> xr.Dataset:
     """Compare the exact posterior, by Hamiltonian Monte Carlo, with the study's two samplers.
 
     Parameters
     ----------
-    run : Run
-        The trained networks.
     stimuli : Items
         The sentences; the indicated units of every condition and item are asked for.
     settings : StudySettings
         The table [exact] gives the numbers of networks, units and draws.
     answers : Dataset
         The answers of the study's samplers: the content of `activations.nc`.
+    sampled : sequence of tuple
+        What `sample_exactly` returned for each network.
 
     Returns
     -------
@@ -149,20 +152,9 @@ def compare_with_exact(
         `r_hat` and `ess` of the unit asked for. The attribute `unconverged` names the units whose
         chains did not converge.
     """
-    inference, exact = settings.inference, settings.exact
-    asked = list_questions(stimuli, most=exact.units)
-    parts, missed = [], []
-    for index in range(min(exact.networks, len(run.networks))):
-        layer, psi, column = _collect_questions(run, index, asked, inference.rows)
-        sampler = SamplerSettings(
-            method="hmc", num_particles=exact.num_particles, options={"check_at": psi}
-        )
-        seed = inference.get_seed(index)
-        posterior = infer_posterior(layer, sampler, inference.central_prior, seed)
-        info, units = posterior.info, asked["unit"].unique()
-        missed += [f"{unit} of network {index}" for unit in units[~info.output_converged]]
-        chains = {name: ("question", getattr(info, name)[column]) for name in ("r_hat", "ess")}
-        parts.append(xr.Dataset(_answer("exact", posterior, psi, column) | chains))
+    inference, asked = settings.inference, list_questions(stimuli, most=settings.exact.units)
+    parts, unconverged = zip(*sampled, strict=True)
+    missed = [name for names in unconverged for name in names]
     numbers = pd.RangeIndex(len(parts), name="network")
     places = {name: asked[name].to_xarray() for name in (*HEARD, "unit")}
     here = answers.sel(network=numbers, prior=inference.central_prior).sel(places)
@@ -170,9 +162,25 @@ def compare_with_exact(
         f"{sampler}_{what}": here[what].sel(sampler=sampler).reset_coords(drop=True)
         for sampler, what in product(inference.samplers, SUMMARIES[:4])
     }
-    found = xr.concat(parts, numbers).assign(others)
+    found: xr.Dataset = xr.concat(parts, numbers).assign(others)
     posteriors = len(parts) * asked["unit"].nunique()
     return found.assign_attrs(posteriors=posteriors, unconverged=join_names(missed, most=8))
+
+
+def sample_exactly(
+    run: Run, stimuli: Items, settings: StudySettings, index: int
+) -> tuple[xr.Dataset, list[str]]:
+    """Return the exact answers of one network, and the units whose chains did not converge."""
+    inference, asked = settings.inference, list_questions(stimuli, most=settings.exact.units)
+    layer, psi, column = _collect_questions(run, index, asked, inference.rows)
+    draws = settings.exact.num_particles
+    sampler = SamplerSettings(method="hmc", num_particles=draws, options={"check_at": psi})
+    seed = inference.get_seed(index)
+    posterior = infer_posterior(layer, sampler, inference.central_prior, seed)
+    info, units = posterior.info, asked["unit"].unique()
+    missed = [f"{unit} of network {index}" for unit in units[~info.output_converged]]
+    chains = {name: ("question", getattr(info, name)[column]) for name in ("r_hat", "ess")}
+    return xr.Dataset(_answer("exact", posterior, psi, column) | chains), missed
 
 
 def compare_with_nuts(run: Run, stimuli: Items, settings: StudySettings) -> xr.Dataset:

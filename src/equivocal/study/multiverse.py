@@ -24,7 +24,6 @@ import io
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from functools import lru_cache, partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -34,7 +33,7 @@ from scipy.special import expit
 from equivocal.gestalt import Run
 from equivocal.inference import LayerRows, collect_last_layer, infer_posterior
 from equivocal.sampling import Posterior
-from equivocal.store.store import hash_content, hash_files
+from equivocal.store.store import STUDY_CODE, hash_content, hash_files
 from equivocal.study.claims import COLUMNS
 from equivocal.study.comparisons import collect_features, list_questions
 from equivocal.study.grids import CHOICES, SETTINGS, TRAINING, Grid, Point
@@ -46,7 +45,7 @@ from equivocal.world import World
 from equivocal.world.items import choose_items, load_stimuli
 
 CELLS = ("mle", "bayes", "effect", "low", "high")  # keys of `average_cells`
-STATE = ("time", "converged", "put_back")  # keys of `describe_state`
+STATE = ("time", "converged", "diverged")  # keys of `describe_state`
 GIVEN = "given.csv"  # the stimuli sent to a worker; the study makes its own copy of them
 
 
@@ -56,15 +55,14 @@ def make_effect_tasks(grid: Grid) -> dict[str, Task]:
     world, source = World.load(study.world_source), study.stimuli_path
     own = load_stimuli(source, world)
     condition, stimuli_key = own.conditions[-1], hash_files(source)
-    code = hash_files(Path(__file__))  # how a point is measured
     readings = {_get_reading(point) for point in grid.points}
     watched = {one: list_questions(choose_items(own, world, *one), condition) for one in readings}
     tasks = {}
     for point in grid.points:
         training, inference = point.settings.training_settings, point.settings.inference
         there, sampler = watched[_get_reading(point)], inference.samplers["paper"].model_dump()
-        what = [world.fingerprint, stimuli_key, condition, code]
-        key = hash_content(point.varied, sampler, inference.seed, asdict(training), *what)
+        what = [asdict(training), world.fingerprint, stimuli_key, condition]
+        key = hash_content(point.varied, sampler, inference.seed, *what, code=STUDY_CODE)
         is_valid = partial(_is_effect, point.varied, list(there["probe"].unique()))
         tasks[key] = Task(world, training, _measure_effect, (point, there), is_valid)
     return tasks
@@ -117,7 +115,7 @@ def describe_state(posteriors: Sequence[Posterior]) -> dict[str, float]:
     return {
         "time": float(np.median([info.time for info in infos])),  # τ reached
         "converged": all(info.converged for info in infos),
-        "put_back": int(sum(info.repaired for info in infos)),  # particles lost and restored
+        "diverged": int(sum(info.diverged.sum() for info in infos)),  # units of all networks
     }
 
 
@@ -228,7 +226,8 @@ def make_study_task(settings: StudySettings) -> tuple[str, Task]:
     changes = {"world": "world.toml", "stimuli.file": GIVEN, "training": asdict(training)}
     there = settings.change(changes).model_copy(update={"folder": "", "given": ()})
     stimuli = source.read_text(encoding="utf-8-sig")
-    key = hash_content("study", there.model_dump(mode="json"), stimuli, world.text)
+    what = there.model_dump(mode="json"), stimuli, world.text
+    key = hash_content("study", *what, code=STUDY_CODE)
     check = partial(_check_before_training, there)
     return key, Task(world, training, _run_study, (there, stimuli), _is_study, check)
 

@@ -98,6 +98,8 @@ class StudySettings(SettingsTable):
         parameters: "slips:rare=0.02".
     training, stimuli, inference, path, exact, nuts
         The tables of a study file.
+    flat_table : bool
+        Whether to write `activations.csv.gz`, which repeats `activations.nc` for other programs.
     quick_run : bool
         Whether the changes of the table [quick] were made.
     folder : str
@@ -114,6 +116,7 @@ class StudySettings(SettingsTable):
     path: PathSettings = PathSettings()
     exact: ExactSettings = ExactSettings()
     nuts: NutsSettings = NutsSettings()
+    flat_table: bool = False
     folder: str = Field(default="", exclude=True)
     given: tuple[str, ...] = Field(default=(), exclude=True)
     small: dict[str, Any] = Field(default={}, exclude=True)  # the table [quick]

@@ -3,7 +3,7 @@
     prepare  settings.toml, stimuli.csv the study's own copies, so that a folder can stand alone
     train    run.toml, networks/        (`equivocal.gestalt`)
     infer    posteriors/                a posterior per sampler, prior variance and network
-    probe    activations.nc, .csv.gz    answers to the stimuli; path.nc along τ;
+    probe    activations.nc             answers to the stimuli; path.nc along τ;
                                         exact.nc, nuts.nc beside the exact posterior
     analyse  tables/, claims.csv
     report   figures/, report.html      (`equivocal.report`)
@@ -18,34 +18,49 @@ will be reused.
 import gzip
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import cached_property, lru_cache, partial
+from functools import cached_property, partial
 from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import xarray as xr
 
 from equivocal.errors import UserError, join_names
 from equivocal.gestalt import Run
-from equivocal.inference import LayerRows, collect_last_layer, infer_posterior
+from equivocal.inference import LayerRows, SettingsTable, collect_last_layer, infer_posterior
 from equivocal.progress import Advance
 from equivocal.sampling import Posterior
 from equivocal.store import read_table
 from equivocal.store.files import write_atomically, write_text_atomically
 from equivocal.store.folders import has_run, locate_network
-from equivocal.store.store import Store, hash_code, hash_content, hash_files
+from equivocal.store.store import (
+    NETWORK_CODE,
+    POSTERIOR_CODE,
+    Store,
+    hash_code,
+    hash_content,
+    hash_files,
+)
 from equivocal.study import activations
 from equivocal.study.claims import find_impossible_numbers, judge_claims
-from equivocal.study.comparisons import compare_with_exact, compare_with_nuts, trace_effect
+from equivocal.study.comparisons import (
+    compare_with_exact,
+    compare_with_nuts,
+    sample_exactly,
+    trace_effect,
+)
 from equivocal.study.settings import StudySettings
 from equivocal.study.tables import PRINTED_STUDIES, compute_tables
+from equivocal.study.workers import Begin
 from equivocal.world import World
 from equivocal.world.items import Items, load_stimuli
 
 FRONTIER = "frontier/tables/frontier.csv"  # written by `map_frontier` in the folder of a study
 ANALYSED = ("activations.nc", "exact.nc", "nuts.nc", "scores.csv", "settings.toml", FRONTIER)
 NEEDED = ("claims.csv", "tables/means.csv", "tables/paired_models.csv")  # read by the report
-PROBED = ("probe", "path", "exact", "nuts")  # records of the stage `probe`
+PROBED = ("probe", "path", "exact", "nuts", "flat_table")  # records of the stage `probe`
+PROBE_CODE = (*POSTERIOR_CODE, "study/activations.py", "study/comparisons.py")
 
 
 class _Job(NamedTuple):
@@ -79,6 +94,10 @@ class Study:
 
     settings: StudySettings
     folder: Path
+
+    def __reduce__(self) -> tuple[Callable[..., "Study"], tuple[StudySettings, Path]]:
+        """Send a worker only what it needs to open the study itself."""
+        return _reopen, (self.settings, self.folder)
 
     @cached_property
     def store(self) -> Store:
@@ -134,7 +153,8 @@ class Study:
         # by number, since in alphabetical order 100 comes before 11
         files = (locate_network(self.folder, index) for index in range(training.networks))
         return [
-            hash_content(hash_files(file), self.run.world.fingerprint, corpus) for file in files
+            hash_content(hash_files(file), self.run.world.fingerprint, corpus, code=NETWORK_CODE)
+            for file in files
         ]
 
     def _hash_job(self, job: _Job) -> str:
@@ -143,20 +163,32 @@ class Study:
         seed, network = inference.get_seed(job.network), self.network_keys[job.network]
         return hash_content(network, how, job.variance, inference.rows, seed, self.sampled_units)
 
-    def infer(self, on_step: Advance) -> None:
-        """Sample every posterior that is missing, holding one network's rows at a time.
+    def infer(self, on_step: Advance, begin: Begin = partial) -> None:
+        """Sample every posterior that is missing.
 
         Parameters
         ----------
         on_step : callable
             Called with the number of posteriors done, their total, and a description of the next.
+        begin : callable
+            Where they are sampled (`equivocal.study.workers`); by default in this process.
         """
-        jobs, collect = self._jobs, lru_cache(maxsize=1)(self._collect_rows)
-        for done, job in enumerate(jobs):
+        jobs, missing = self._jobs, self._list_missing()
+        waits = [begin(self._make_posterior, job) for job in missing]
+        for job, wait in zip(missing, waits, strict=True):
             where = f"network {job.network}, {job.sampler}, prior variance {job.variance:g}"
-            on_step(done, len(jobs), where)
-            self.store.make(job.name, self._hash_job(job), partial(self._sample, job, collect))
+            on_step(len(jobs) - len(missing), len(jobs), where)
+            wait()
+            missing = missing[1:]
         on_step(len(jobs), len(jobs), "all posteriors are ready")
+
+    def _list_missing(self) -> list[_Job]:
+        """List the posteriors that are not finished."""
+        find = partial(self.store.find, warn=False)
+        return [job for job in self._jobs if find(job.name, self._hash_job(job)) is None]
+
+    def _make_posterior(self, job: _Job) -> None:
+        self.store.make(job.name, self._hash_job(job), partial(self._sample, job))
 
     def _collect_rows(self, index: int) -> LayerRows:
         """Collect the rows of the sampled units of one network."""
@@ -164,11 +196,12 @@ class Study:
         layer = collect_last_layer(self.run, self.run.networks[index], self.settings.inference.rows)
         return layer.select([units.index(unit) for unit in self.sampled_units])
 
-    def _sample(self, job: _Job, collect: Callable[[int], LayerRows]) -> list[Path]:
-        """Sample and save one posterior; `collect` returns the rows of a network."""
+    def _sample(self, job: _Job) -> list[Path]:
+        """Sample and save one posterior."""
         inference, path = self.settings.inference, job.locate(self.folder)
         sampler, seed = inference.samplers[job.sampler], inference.get_seed(job.network)
-        infer_posterior(collect(job.network), sampler, job.variance, seed).save(path)
+        rows = self._collect_rows(job.network)
+        infer_posterior(rows, sampler, job.variance, seed).save(path)
         return [path]
 
     def find_posteriors(self) -> dict[tuple[str, float], Callable[[int], Posterior]]:
@@ -187,10 +220,10 @@ class Study:
             ready[job.sampler, job.variance] &= path.exists() and path not in damaged
         return {how: partial(self._load, *how) for how, whole in ready.items() if whole}
 
-    def _load(self, sampler: str, variance: float, network: int) -> Posterior:
-        return Posterior.load(_Job(sampler, variance, network).locate(self.folder))
+    def _load(self, sampler: str, variance: float, number: int) -> Posterior:
+        return Posterior.load(_Job(sampler, variance, number).locate(self.folder))
 
-    def probe(self, on_step: Advance) -> None:
+    def probe(self, on_step: Advance, begin: Begin = partial) -> None:
         """Compute activations for the stimuli, their path along τ and their exact counterparts.
 
         The path, and the counterparts by HMC and NUTS, are left out where the settings ask for no
@@ -200,6 +233,8 @@ class Study:
         ----------
         on_step : callable
             Called with the number of parts done, their total, and the name of the next.
+        begin : callable
+            Where they are computed (`equivocal.study.workers`); by default in this process.
 
         Raises
         ------
@@ -208,43 +243,82 @@ class Study:
         """
         posteriors = [job.locate(self.folder) for job in self._jobs]
         self._check(posteriors, (job.name for job in self._jobs), "infer")
-        settings, key = self.settings, self._hash_questions()
-        asked, inference = (self.run, self.stimuli, settings), settings.inference.model_dump()
-        write, read = self._write, self.read
+        # NUTS is one long chain; it comes after the path, so that its times hold no compilation
+        chain = [name for name in ("path", "nuts") if self._is_missing(name)]
+        wait = (begin if chain else partial)(self._make, *chain)
+        for done, name in enumerate(("probe", "exact", "flat_table")):
+            on_step(done, 4, name)
+            self._make(name, begin=begin)
+        on_step(3, 4, "nuts")
+        wait()
+        on_step(4, 4, "answered")
+
+    def _make(self, *names: str, begin: Begin = partial) -> None:
+        """Make results of the stage `probe`, unless they are finished or not asked for."""
+        asked = self.run, self.stimuli, self.settings
         makers: dict[str, Callable[[], list[Path]]] = {
-            "path": lambda: write("path.nc", trace_effect(*asked)),
-            "exact": lambda: write("exact.nc", compare_with_exact(*asked, read("activations.nc"))),
-            "nuts": lambda: write("nuts.nc", compare_with_nuts(*asked)),
+            "probe": lambda: self._write("activations.nc", self._ask_networks(begin)),
+            "path": lambda: self._write("path.nc", trace_effect(*asked)),
+            "exact": lambda: self._write("exact.nc", self._compare_exactly(begin)),
+            "nuts": lambda: self._write("nuts.nc", compare_with_nuts(*asked)),
+            "flat_table": self._write_table,
         }
-        wanted = [name for name in makers if getattr(settings, name).networks]
-        on_step(0, len(wanted) + 1, "probe")
-        self.store.make("probe", key, self._write_activations)
-        for done, name in enumerate(wanted, 1):
-            on_step(done, len(wanted) + 1, name)
-            own = hash_content(key, name, getattr(settings, name).model_dump(), inference)
-            self.store.make(name, own, makers[name])
-        on_step(len(wanted) + 1, len(wanted) + 1, "answered")
+        for name in names:
+            if self._is_wanted(name):
+                self.store.make(name, self._hash_part(name), makers[name])
+
+    def _is_wanted(self, name: str) -> bool:
+        part = getattr(self.settings, name, True)
+        return bool(getattr(part, "networks", part))
+
+    def _is_missing(self, name: str) -> bool:
+        finished = self.store.find(name, self._hash_part(name), warn=False) is not None
+        return self._is_wanted(name) and not finished
+
+    def _hash_part(self, name: str) -> str:
+        """Return the key of a result of the stage `probe`."""
+        own, inference = getattr(self.settings, name, None), self.settings.inference.model_dump()
+        how = own.model_dump() if isinstance(own, SettingsTable) else own
+        return hash_content(self._hash_questions(), name, how, inference, code=PROBE_CODE)
 
     def _hash_questions(self) -> str:
         settings = self.settings
         asked = settings.stimuli.model_dump(exclude={"file"})
         named = [settings.name, settings.quick_run, settings.inference.central_prior]
         posteriors = [self._hash_job(job) for job in self._jobs]
-        return hash_content(posteriors, asked, named, hash_files(self.folder / "stimuli.csv"))
+        stimuli = hash_files(self.folder / "stimuli.csv")
+        return hash_content(posteriors, asked, named, stimuli)
 
-    def _write_activations(self) -> list[Path]:
-        dataset = activations.compute_activations(
-            self.run.networks, self._load, self.stimuli, self.settings
-        )
-        written = self._write("activations.nc", dataset)
-        table = activations.flatten_activations(dataset)
+    def _ask_networks(self, begin: Begin) -> xr.Dataset:
+        """Compute the answers of all networks and posteriors to the stimuli."""
+        waits = [begin(self._ask_network, index) for index in range(len(self.run.networks))]
+        answers = [wait() for wait in waits]
+        return activations.combine_answers(answers, self.run.world, self.stimuli, self.settings)
+
+    def _ask_network(self, index: int) -> dict[str, np.ndarray]:
+        load = partial(self._load, number=index)
+        network = self.run.networks[index]
+        return activations.answer_stimuli(network, load, self.stimuli, self.settings)
+
+    def _compare_exactly(self, begin: Begin) -> xr.Dataset:
+        """Compare the exact posteriors of the networks with those of the two samplers."""
+        number = min(self.settings.exact.networks, len(self.run.networks))
+        waits = [begin(self._sample_exactly, index) for index in range(number)]
+        sampled, answers = [wait() for wait in waits], self.read("activations.nc")
+        return compare_with_exact(self.stimuli, self.settings, answers, sampled)
+
+    def _sample_exactly(self, index: int) -> tuple[xr.Dataset, list[str]]:
+        return sample_exactly(self.run, self.stimuli, self.settings, index)
+
+    def _write_table(self) -> list[Path]:
+        table = activations.flatten_activations(self.read("activations.nc"))
         dictionary = activations.describe_columns(list(table.columns))
         text = table.to_csv(index=False, float_format="%.7g")
         flat, columns = (self.folder / name for name in ("activations.csv.gz", "dictionary.csv"))
         with write_atomically(flat) as temporary:
             temporary.write_bytes(gzip.compress(text.encode(), compresslevel=3, mtime=0))
         write_text_atomically(columns, dictionary.to_csv(index=False))
-        return [*written, flat, columns]
+        return [flat, columns]
 
     def _write(self, name: str, dataset: xr.Dataset) -> list[Path]:
         with write_atomically(self.folder / name) as temporary:
@@ -382,3 +456,13 @@ class Study:
         if (self.folder / FRONTIER).exists():
             evidence["frontier"] = read_table(self.folder / FRONTIER)
         return evidence
+
+
+_reopened: list[Study] = []
+
+
+def _reopen(settings: StudySettings, folder: Path) -> Study:
+    """Open a study in a worker; calls that follow find what earlier ones have loaded."""
+    if not _reopened or (_reopened[0].settings, _reopened[0].folder) != (settings, folder):
+        _reopened[:] = [Study(settings, folder)]
+    return _reopened[0]

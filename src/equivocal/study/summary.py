@@ -93,9 +93,15 @@ def count_verdicts(claims: pd.DataFrame) -> str:
 
 
 def describe_stop(study: Study) -> str:
-    """Say in words where the paper's sampler stops."""
-    steps = study.settings.inference.samplers["paper"].num_steps
-    return "where the sampler stops" if steps is None else f"after {steps} steps of the sampler"
+    """Say in words where the paper's sampler stops, with the τ reached (median over all units)."""
+    inference = study.settings.inference
+    steps, found = inference.samplers["paper"].num_steps, study.find_posteriors()
+    load = found.get(("paper", inference.central_prior))
+    words = "where the sampler stops" if steps is None else f"after {steps} steps of the sampler"
+    if load is None:
+        return words
+    times = [load(index).info.time for index in range(study.run.settings.networks)]
+    return f"{words} (τ = {np.nanmedian(times):.2g})"
 
 
 def _describe_method(study: Study, stop: str) -> str:

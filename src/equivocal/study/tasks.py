@@ -27,7 +27,7 @@ from equivocal.gestalt import TrainingSettings, train
 from equivocal.progress import Advance, progress
 from equivocal.store import UnreadableError, parse_json, read_json
 from equivocal.store.files import write_atomically, write_text_atomically
-from equivocal.store.store import Store, hash_content
+from equivocal.store.store import NETWORK_CODE, Store, hash_content
 from equivocal.study.cluster import SCRATCH, Crew, Hire
 from equivocal.world import World
 
@@ -87,7 +87,8 @@ class Task:
     @property
     def networks_key(self) -> str:
         """A hash of everything that the networks depend on."""
-        return hash_content("networks", self.world.text, asdict(self.training))
+        what = ("networks", self.world.text, asdict(self.training))
+        return hash_content(*what, code=NETWORK_CODE)
 
 
 @dataclass(frozen=True)

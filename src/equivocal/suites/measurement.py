@@ -108,8 +108,9 @@ def sample_particles(
         save=Posterior.save,
     )
     if not posterior.info.converged:
+        what = "diverged" if posterior.info.diverged.any() else "did not converge"
         warnings.warn(
-            f"the posterior of network {index} did not converge ({store.folder / name}); interpret "
+            f"the posterior of network {index} {what} ({store.folder / name}); interpret "
             "results that depend on it with care.",
             stacklevel=2,
         )

@@ -26,8 +26,6 @@ from equivocal.sampling.engine.programs import Array, Bool, Float, Int, PRNGKey,
 from equivocal.sampling.engine.settings import Outcome, RunSettings, Snapshot, make_keys
 from equivocal.sampling.engine.streaming import iterate_outputs
 
-PUT_BACK = "diverging particles had to be reset"
-LEAPT = "a step was too long for the ensemble to follow"
 POWER_ITERATIONS = 30  # accurate to a few per cent, enough for step sizes and stopping rules
 # `Start` returns the first state of an ensemble, `Advance` the next one and which outputs stop
 # there. A state holds `particles`, `time` and `lost`.
@@ -135,17 +133,18 @@ def run_ensemble(
     *,
     num_steps: int,
     unfinished: str,
-    find_leaps: Callable[[Any], Bool[Array, " K"]] = lambda state: state.lost < 0,  # none
+    finish: Callable[[Any, Any], None] | None = None,
 ) -> Outcome:
     """Move all outputs, one group after another, until they stop or have taken `num_steps`.
 
     An output has converged if `advance` stopped it (`unfinished` is the reason to report if not),
-    no particle was ever reset, and `find_leaps` finds no step that was too long.
+    and diverged if a particle had to be reset. `finish` is called with the last state of a group
+    and its rows.
     """
     K, D, J = problem.num_outputs, problem.num_features, settings.num_particles
     particles = np.empty((K, J, D), problem.dtype)
     finished, steps, time = np.zeros(K, bool), np.zeros(K, int), np.zeros(K)
-    lost, leapt = np.zeros(K, int), np.zeros(K, bool)
+    lost = np.zeros(K, int)
     for some, rows in iterate_outputs(problem, plan, plan.slots):
         outputs = slice(some.start, some.stop)
         keys = make_keys(settings.seed, some)
@@ -165,16 +164,20 @@ def run_ensemble(
                 break
         finished[outputs], steps[outputs] = done, taken
         particles[outputs], time[outputs] = state.particles[..., :D], state.time
-        lost[outputs], leapt[outputs] = state.lost, find_leaps(state)
-    held = {unfinished: finished, PUT_BACK: lost == 0, LEAPT: ~leapt}
+        lost[outputs] = state.lost
+        if finish is not None:
+            finish(state, rows)
     return Outcome(
         mean=particles.mean(axis=1),
         particles=particles,
-        converged=np.logical_and.reduce([*held.values()]),
+        converged=finished & (lost == 0),
+        diverged=lost > 0,
+        divergence=f"diverged, and {lost.sum()} particles had to be reset: the step was too long",
         steps=steps,
         time=time,
+        along_time=True,
         repaired=int(lost.sum()),
-        stop_reason=", and ".join(words for words, good in held.items() if not good.all()),
+        stop_reason=unfinished if not finished.all() else "",
     )
 
 

@@ -193,22 +193,25 @@ def encode_classes(
 
 
 def check_prior_variance(
-    variance: object, num_features: int, dtype: np.dtype, num_outputs: int = 1
+    variance: object, num_features: int, dtype: np.dtype, num_outputs: int = 0
 ) -> np.ndarray:
     """Return (D,) variances, or (K, D) where outputs have their own; the precision must hold them.
 
-    They are given as one number, one per feature, or one or D numbers per output.
+    They are given as one number, one per feature, or, unless `num_outputs` is 0, as one or D
+    numbers per output.
     """
     if variance is None or isinstance(variance, str):
         hint = did_you_mean(str(variance), ["auto"]) or "."
         fail(f"prior_variance must be 'auto' or numbers, got {variance!r:.60}{hint}")
     v = check_numbers(variance, "prior_variance").astype(np.float64)
-    each = {(num_outputs, 1), (num_outputs, num_features)}
+    each = [(num_outputs, 1), (num_outputs, num_features)] if num_outputs else []
     if v.shape not in {(), (num_features,), *each}:
+        rows = (
+            f", or {each[0]} or {each[1]}, a row per output" if each else ", alike for all outputs"
+        )
         fail(
-            f"prior_variance must be a number or have shape ({num_features},), one per feature, or "
-            f"({num_outputs}, 1) or ({num_outputs}, {num_features}), a row per output, got "
-            f"{v.shape}; only diagonal priors are served."
+            f"prior_variance must be a number or have shape ({num_features},), one per feature"
+            f"{rows}, got {v.shape}; only diagonal priors are served."
         )
     least, most = np.finfo(dtype).tiny, np.finfo(dtype).max / 1e6  # room for sums of variances
     if v.size and not (least <= v.min() and v.max() <= most):

@@ -59,14 +59,18 @@ class Problem:
         prior_variance: object,
         likelihood: Likelihood,
         dtype: Any,
+        *,
+        alike: bool = False,
     ) -> "Problem":
         """Check the arguments of a caller, and convert them to one precision.
 
-        `check_range` checks how large the numbers are, since all processes take part in that.
+        `alike` says that all outputs must have the same prior variances, as those of a softmax
+        must. `check_range` checks how large the numbers are, since all processes take part in that.
         """
         psi, t, c, kind = cls._check_rows(features, targets, counts, likelihood, dtype)
         D, K = psi.shape[1], math.prod(t.shape[1:])
-        scale = np.sqrt(check_prior_variance(prior_variance, D, kind, K)).astype(kind)
+        rows = 0 if alike or likelihood is Likelihood.SOFTMAX else K
+        scale = np.sqrt(check_prior_variance(prior_variance, D, kind, rows)).astype(kind)
         return cls(psi, t, c, check_prior_mean(prior_mean, K, D, kind), scale, likelihood)
 
     @staticmethod

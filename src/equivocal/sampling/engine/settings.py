@@ -74,10 +74,13 @@ class Outcome:
     converged: np.ndarray  # (K,) bool
     steps: np.ndarray  # (K,)
     time: np.ndarray  # (K,) τ reached
+    along_time: bool = False  # τ says how far the steps came, so that the verdict names it
     mean_residual: np.ndarray = UNKNOWN  # (K,) in posterior sd; NaN where the method has none
     covariance_residual: np.ndarray = UNKNOWN  # (K,)
     repaired: int = 0  # particles that diverged and were reset
-    remedy: str = "use a narrower prior, rescaled features or method='exact-flow'"  # if repaired
+    diverged: np.ndarray = UNKNOWN  # (K,) bool, outputs that a step threw out
+    divergence: str = ""  # what happened to them
+    remedy: str = "use a narrower prior, rescaled features or method='exact-flow'"  # for them
     stop_reason: str = ""  # why the run stopped, for outputs that did not converge
     notes: list[str] = field(default_factory=list)  # further parts of the verdict
     in_subspace: bool = False  # particles are linear combinations of those at the start
@@ -88,13 +91,14 @@ class Outcome:
     refined: np.ndarray = UNKNOWN  # (K,) bool, outputs that were sampled exactly afterwards
 
     def __post_init__(self) -> None:
-        """Fill in what the method does not know: NaN, and no output was refined."""
+        """Fill in what the method does not know: NaN; no output diverged or was refined."""
         K = len(self.mean)
         for name in ("mean_residual", "covariance_residual", "r_hat", "ess", "covariance_shift"):
             if getattr(self, name) is UNKNOWN:
                 setattr(self, name, np.full(K, np.nan))
-        if self.refined is UNKNOWN:
-            self.refined = np.zeros(K, bool)
+        for name in ("diverged", "refined"):
+            if getattr(self, name) is UNKNOWN:
+                setattr(self, name, np.zeros(K, bool))
 
 
 def make_keys(seed: int, outputs: range | np.ndarray) -> jax.Array:

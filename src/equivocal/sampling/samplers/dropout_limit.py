@@ -15,6 +15,9 @@ in coordinates where the prior is N(0, I), (9) and (10) become
 
 where Q = P̂' (Δτ diag(P̂') + I)⁻¹. No random number is drawn. A finite ensemble differs by noise of
 order J^(−1/2), and takes slightly shorter steps, since noise makes λ_max larger.
+
+This is the limit J → ∞ at every step. It does not tend to the posterior as τ → ∞ unless ρ = 0:
+docs/maths.md (30) has what it tends to, if to anything.
 """
 
 from collections.abc import Iterator
@@ -27,7 +30,7 @@ import numpy as np
 from equivocal.sampling.engine.ensembles import find_largest_eigenvalue
 from equivocal.sampling.engine.expectations import compute_moments
 from equivocal.sampling.engine.programs import Array, Float, compile_on_call
-from equivocal.sampling.samplers.dropout_deterministic import LONGEST_STEP, SAFETY
+from equivocal.sampling.samplers.dropout_deterministic import limit_step
 
 __all__ = ["LimitState", "follow_limit"]
 
@@ -102,7 +105,7 @@ def _step(
         found = compute_moments(mu, variance)
         y = jnp.where(mu > 0, 1 - found.tail, found.tail)
         H = (psi * (counts * found.slope)[:, None]).T @ psi
-        dt, moved, spread = _take_step(m, P, psi.T @ (counts * y - t), H, rate)
+        dt, moved, spread = _take_step(time, m, P, psi.T @ (counts * y - t), H, rate)
         return LimitState(time + dt, moved, spread)
 
     advanced: LimitState = jax.lax.map(advance, (state, targets, offsets))
@@ -110,6 +113,7 @@ def _step(
 
 
 def _take_step(
+    time: Float[Array, ""],
     m: Float[Array, " D"],
     P: Float[Array, "D D"],
     g: Float[Array, " D"],
@@ -124,7 +128,7 @@ def _take_step(
 
     P_hat = drop(P)
     stiff = _find_largest_eigenvalue(P_hat @ H) + _find_largest_eigenvalue(P_hat)
-    dt = jnp.minimum(SAFETY / stiff, LONGEST_STEP)
+    dt = limit_step(stiff, time)
     T = identity - dt / 2 * P_hat @ jnp.linalg.solve(identity + dt * H @ P_hat, H)
     m, P = m - dt * P_hat @ g, T @ P @ T.T  # maths (9)
     P_hat = drop(P)

@@ -14,8 +14,8 @@ corrected: an approximation even for infinitely many particles, good when the po
 prior. With J ≤ D the ensemble stays in its subspace.
 
 Where the rows are saturated for every particle, S does not limit the step, and one step reaches
-τ = 1. So an output counts as converged if it reached τ = 1, no particle was reset, and no step
-moved the mean by more than `LONGEST_MOVE` of the ensemble's standard deviations.
+τ = 1. So an output counts as diverged if a particle was reset, or a step moved the mean by more
+than `LONGEST_MOVE` of the ensemble's standard deviations; else as converged if it reached τ = 1.
 """
 
 from dataclasses import dataclass
@@ -131,6 +131,7 @@ def run(problem: Problem, config: HomotopyConfig, settings: RunSettings) -> Outc
         state, _ = step(keys, state, rows, config, problem.radius)
         return state, state.time >= 1 - 1e-6
 
+    longest: list[np.ndarray] = []
     outcome = run_ensemble(
         problem,
         plan_run(problem, settings),
@@ -139,9 +140,11 @@ def run(problem: Problem, config: HomotopyConfig, settings: RunSettings) -> Outc
         advance,
         num_steps=settings.num_steps or NUM_STEPS,
         unfinished="the number of steps ran out before τ = 1",
-        find_leaps=lambda state: ~(state.longest <= LONGEST_MOVE),
+        finish=lambda state, _: longest.append(np.asarray(state.longest)),
     )
     outcome.in_subspace = True
-    if not outcome.converged.all() and not outcome.repaired:
-        outcome.notes.append(f"it may help to {outcome.remedy}")
+    leapt = ~(np.concatenate(longest) <= LONGEST_MOVE)
+    outcome.converged = outcome.converged & ~leapt
+    outcome.diverged = outcome.diverged | leapt
+    outcome.divergence = "diverged: a step was too long for the ensemble to follow"
     return outcome

@@ -1,0 +1,131 @@
+"""Worker processes of this machine, for calls that do not depend on each other.
+
+`begin(function, *arguments)` starts a call and returns a function that waits for its result;
+`functools.partial` is such a `begin`, which makes each call in this process when it is waited for.
+A call gives the same bits in a worker as in this process: it is made by the same programs, one call
+at a time. (Threads would do with less, but LAPACK's calls in JAX wait for each other for ever when
+several threads make them.) Workers end with this process, however it ends.
+"""
+
+import os
+import signal
+import sys
+import warnings
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
+from functools import partial
+from multiprocessing import get_context, resource_tracker
+from multiprocessing.connection import Connection
+from pathlib import Path
+from threading import Thread
+from types import ModuleType
+from typing import Any
+
+from equivocal.machine import count_cores, describe_device, measure_memory
+from equivocal.progress import err
+from equivocal.store.files import remove_orphans
+
+__all__ = ["Begin", "block_interrupts", "count_workers", "open_workers"]
+
+BYTES = 3 << 30  # of memory for each worker: the most that a posterior plans with, and Python
+
+Begin = Callable[..., Callable[[], Any]]
+
+
+def count_workers() -> int:
+    """Count the workers that this machine has cores and memory for; one where there is a GPU."""
+    if describe_device():
+        return 1
+    return max(1, min(count_cores(), measure_memory() // BYTES))
+
+
+@contextmanager
+def open_workers(workers: int, folder: Path) -> Iterator[Begin]:
+    """Provide a `begin` that makes calls in so many workers, which start when they are needed.
+
+    Parameters
+    ----------
+    workers : int
+        One makes all calls in this process.
+    folder : Path
+        Where they write; what a call that is stopped was writing there is removed.
+    """
+    if workers < 2:
+        yield partial
+        return
+    context = get_context("spawn")  # a fork would copy JAX's locks, but not its threads
+    alive, ours = context.Pipe(duplex=False)
+    pool = ProcessPoolExecutor(workers, context, _prepare_worker, (alive,))
+
+    def begin(function: Callable[..., Any], *arguments: Any) -> Callable[[], Any]:
+        with block_interrupts(), _hide_main():
+            future = pool.submit(_call, function, arguments)
+
+        def wait() -> Any:
+            result, notes = future.result()
+            for note in notes:
+                warnings.warn(note, stacklevel=2)
+            return result
+
+        return wait
+
+    try:
+        yield begin
+        pool.shutdown()
+    except BaseException:
+        ours.close()  # which ends the workers
+        pool.shutdown(cancel_futures=True)
+        remove_orphans(folder)
+        raise
+    finally:
+        ours.close()
+
+
+def _prepare_worker(alive: Connection) -> None:
+    """Keep a worker silent, and let it end when the other end of the pipe is closed or lost."""
+
+    def watch() -> None:
+        try:
+            alive.recv()
+        except (EOFError, OSError):
+            os._exit(1)
+
+    Thread(target=watch, daemon=True).start()
+    err.quiet = True
+
+
+def _call(function: Callable[..., Any], arguments: tuple[Any, ...]) -> tuple[Any, list[str]]:
+    """Make a call in a worker, and return its result and its warnings."""
+    with warnings.catch_warnings(record=True) as notes:
+        result = function(*arguments)
+    return result, [str(note.message) for note in notes]
+
+
+@contextmanager
+def _hide_main() -> Iterator[None]:
+    """Keep workers from running the user's script again, which need not expect that."""
+    main = sys.modules["__main__"]
+    sys.modules["__main__"] = ModuleType("__main__")
+    try:
+        yield
+    finally:
+        sys.modules["__main__"] = main
+
+
+@contextmanager
+def block_interrupts() -> Iterator[None]:
+    """Hold back Ctrl-C, which the terminal sends to all our processes, until the block has ended.
+
+    Threads that start in the block, and the processes that they start, never receive the signal:
+    this process ends its workers itself, and the tracebacks that they would print are of no use.
+    """
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    resource_tracker.ensure_running()  # if a thread started it later, it would unblock Ctrl-C
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)

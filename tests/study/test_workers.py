@@ -1,0 +1,70 @@
+"""Worker processes: the same bits as in this process, and none is left behind."""
+
+import os
+import time
+import warnings
+from pathlib import Path
+
+import pytest
+from benchmarks.same_results import find_differences
+
+from equivocal.errors import UserError
+from equivocal.experiments import studies
+from equivocal.gestalt import Run
+from equivocal.study.workers import open_workers
+from tests.study.test_running import made, quiet
+
+
+def test_two_workers_give_the_same_bits_as_none(small_run: Run, tmp_path: Path) -> None:
+    for workers in (1, 2):
+        study = made(tmp_path / str(workers), small_run)
+        with open_workers(workers, study.folder) as begin:
+            study.infer(quiet, begin)
+            study.probe(quiet, begin)
+        assert len(list(study.folder.glob("posteriors/*/*"))) == 8
+        assert len(list(study.folder.glob("*.nc"))) == 3
+    assert [*find_differences(tmp_path / "1" / "out", tmp_path / "2" / "out")] == []
+
+
+def warn_of_process() -> int:
+    warnings.warn("from afar", stacklevel=1)
+    return os.getpid()
+
+
+def is_running(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def test_warnings_come_back_and_an_exception_ends_all_workers(tmp_path: Path) -> None:
+    with pytest.raises(KeyboardInterrupt), open_workers(2, tmp_path) as begin:  # noqa: PT012
+        with pytest.warns(match="from afar"):
+            process = begin(warn_of_process)()
+        assert process != os.getpid()
+        begin(time.sleep, 600.0)
+        (tmp_path / ".half.csv.0123abcd.tmp").touch()
+        raise KeyboardInterrupt
+    assert not is_running(process)
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_time_is_announced_before_any_work(
+    small_run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    study = made(tmp_path, small_run)
+    (study.folder / "posteriors").touch()  # where a folder is to be
+    with pytest.raises(UserError, match="cannot write to .*posteriors"):
+        studies.run_study(tmp_path / "source" / "study.toml", study.folder)
+    assert "this takes a minute or two on 1 core of a server" in capsys.readouterr().err
+
+
+def test_the_estimate_counts_what_is_missing(small_run: Run, tmp_path: Path) -> None:
+    study = made(tmp_path, small_run)
+    trained = studies.estimate_seconds(study)
+    (study.folder / "records" / "networks.json").unlink()
+    assert studies.estimate_seconds(study) > trained
+    many = made(tmp_path / "many", small_run, **{"inference.prior_variances": [0.1, 1.0, 2.0]})
+    assert studies.estimate_seconds(many) > trained
