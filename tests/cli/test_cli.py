@@ -231,7 +231,7 @@ def test_cross_validation_from_the_command_line(trained: Path) -> None:
             ["simulate", "--runs", "100001"],
             "'100001' is wrong: input should be less than or equal to 100000",
         ),
-        (["suites", "run", "--beliefs", "x"], "'x' is not one of 'trained', 'posterior' ("),
+        (["suites", "run", "--beliefs", "x"], "'x' is not one of 'posterior', 'trained' ("),
         (["train", "--world", "papper"], "did you mean 'paper'"),
         (["train", "--nets", "3"], "No such option"),
         (["train", "--out", "/proc/nowhere"], "cannot write to /proc/nowhere"),

@@ -199,7 +199,8 @@ def sum_rows(
         g = (block.counts * y.mean(axis=1) - block.targets) @ block.features
         paid = (jnp.maximum(logits, 0) + jnp.log1p(e)).mean(axis=1)
         loss = (block.counts * paid - block.targets * logits.mean(axis=1)).sum(axis=1)
-        weights = [R] if taming == Taming.CONSISTENT else [1 / jnp.maximum(R, 1e-12), R]  # (12)
+        # maths (12)
+        weights = [R] if taming == Taming.CONSISTENT else [1 / jnp.maximum(R, 1e-12), R]
         products = [jnp.matmul(left * (block.counts * W)[:, None], block.features) for W in weights]
         return g, loss, *products
 

@@ -120,7 +120,7 @@ def _take_step(
     H: Float[Array, "D D"],
     rate: float,
 ) -> tuple[Float[Array, ""], Float[Array, " D"], Float[Array, "D D"]]:
-    """Return Δτ and the moved mean and covariance of one output, given the sums over rows."""
+    """Return Δτ, mean and covariance of one output a step on; maths (30) is its limit."""
     identity = jnp.eye(len(m))
 
     def drop(full: Float[Array, "D D"]) -> Float[Array, "D D"]:
