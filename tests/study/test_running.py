@@ -348,6 +348,29 @@ def test_a_damaged_record_is_named_and_its_stage_repeated(text: str, tmp_path: P
         assert Store(tmp_path).find("probe", "b") is None
 
 
+def test_posteriors_that_are_not_kept_are_sampled_again_where_they_are_asked(
+    finished: Study, tmp_path: Path
+) -> None:
+    """They go once they have answered, are not missed, and come back with the same bits."""
+    shutil.copytree(finished.folder, tmp_path / "copy")
+    study = Study(finished.settings.change({"keep_posteriors": False}), tmp_path / "copy")
+    study.drop_posteriors()
+    assert not (study.folder / "posteriors").exists()
+    assert not (study.folder / "records" / "posteriors").exists()
+    study.infer(quiet)
+    study.probe(quiet)
+    assert not (study.folder / "posteriors").exists()
+    for how, load in finished.find_posteriors().items():
+        again = study.find_posteriors()[how](1)
+        np.testing.assert_array_equal(again.particles, load(1).particles)
+    (study.folder / "activations.nc").unlink()
+    again = Study(study.settings, study.folder)
+    again.infer(quiet)
+    again.probe(quiet)
+    name = "activations.nc"
+    assert (study.folder / name).read_bytes() == (finished.folder / name).read_bytes()
+
+
 def test_lost_files_are_recomputed_bit_for_bit(finished: Study) -> None:
     lost = finished.folder / "posteriors" / "paper_1" / "00.safetensors"
     before, other = Posterior.load(lost), (finished.folder / "activations.nc").read_bytes()

@@ -154,6 +154,7 @@ def run_study(
             if wait:
                 with progress(f"networks of world {OTHER_WORLD}"):
                     wait()
+        study.drop_posteriors()
         _analyse(study)
         _report(study)
         return _collect_result(study)
@@ -258,9 +259,11 @@ def estimate_seconds(study: Study) -> float:
         seconds += OTHER * networks
     posteriors = networks * len(inference.samplers) * len(inference.prior_variances)
     size = (len(study.world.units) if inference.units == "all" else TRACKED) / UNITS
-    missing = posteriors - len([*folder.glob("posteriors/*/*.safetensors")])
-    seconds += max(0, missing) * POSTERIOR * size
-    if not (folder / "activations.nc").exists():
+    answered = (folder / "activations.nc").exists()
+    if settings.keep_posteriors or not answered:
+        missing = posteriors - len([*folder.glob("posteriors/*/*.safetensors")])
+        seconds += max(0, missing) * POSTERIOR * size
+    if not answered:
         seconds += posteriors * ANSWERS * size
     for name, each in CHAINS.items():
         if not (folder / f"{name}.nc").exists():

@@ -18,7 +18,7 @@ import hashlib
 import json
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
@@ -214,6 +214,23 @@ class Store:
         }
         text = json.dumps({"key": key, "files": checksums}, indent=1, sort_keys=True) + "\n"
         write_text_atomically(self._locate_record(name), text)
+
+    def remove(self, *names: str) -> None:
+        """Remove results: their records first, then their files, then folders that are empty.
+
+        Parameters
+        ----------
+        *names : str
+            As in `find`.
+        """
+        for name in names:
+            record, place = self._read_record(name), self._locate_record(name)
+            place.unlink(missing_ok=True)
+            for path in [place, *(self.folder / file for file in (record or {}).get("files", ()))]:
+                path.unlink(missing_ok=True)
+                with suppress(OSError):  # not empty
+                    path.parent.rmdir()
+                    path.parent.parent.rmdir()
 
     def make(self, name: str, key: str, work: Callable[[], Iterable[Path]]) -> bool:
         """Make a result of several files, unless it is finished already.

@@ -5,6 +5,7 @@ One dataset, written as `activations.nc`, from which every statistic can be reco
     mle                           (network, condition, item, position, probe, unit)
     mean, sd, low, high, expected (sampler, prior, network, condition, item, position, probe, unit)
     truth                         (condition, item, position, probe, unit)
+    time                          (sampler, prior, network, unit): the τ that was reached
     critical                      (condition, item): position of the critical word
     word                          (condition, item, position), a coordinate
     tracked                       (condition, item, role), a coordinate: units the syntax indicates
@@ -42,6 +43,7 @@ LEVEL = 0.9  # coverage of the intervals
 SUMMARIES = ("mean", "sd", "low", "high", "expected")
 HEARD = ("condition", "item", "position", "probe")
 ANSWERED = ("sampler", "prior", "network", *HEARD, "unit")
+TIMED = (*ANSWERED[:3], "unit")
 NAMES = ("condition", "item", "probe", "unit", "sampler", "question", "role", "non_relevant")
 TEXTS = ("word", "tracked")  # text coordinates with several dimensions
 LAYOUTS = read_record("datasets")
@@ -83,6 +85,7 @@ def combine_answers(
                 name: (ANSWERED, np.stack([found[name] for found in answers], axis=2))
                 for name in SUMMARIES
             },
+            "time": (TIMED, np.stack([found["time"] for found in answers], axis=2)),
             "truth": (ANSWERED[3:], truth),
             "critical": (HEARD[:2], _arrange(stimuli, lambda row: row.critical)),
         },
@@ -125,7 +128,8 @@ def answer_stimuli(
     -------
     dict of str to array
         The trained answers "mle" (condition, item, position, probe, unit), and `SUMMARIES` of the
-        posterior answers (sampler, prior, condition, item, position, probe, unit).
+        posterior answers (sampler, prior, condition, item, position, probe, unit); "time", the τ
+        that the sampler reached (sampler, prior, unit).
     """
     samplers, priors = settings.inference.samplers, settings.inference.prior_variances
     units, probes = list_sampled_units(network.world, stimuli, settings), settings.stimuli.probes
@@ -138,8 +142,10 @@ def answer_stimuli(
     answers["mle"][said] = expit(psi[said] @ weights.T)
     for name in SUMMARIES:
         answers[name] = np.full((len(samplers), len(priors), *shape), np.nan, np.float32)
+    answers["time"] = np.full((len(samplers), len(priors), len(units)), np.nan)
     for (s, sampler), (p, prior) in product(enumerate(samplers), enumerate(priors)):
         posterior = load_posterior(sampler, prior)
+        answers["time"][s, p] = posterior.info.time
         found = summarise_answers(posterior, psi[said])
         found["expected"] = posterior.entropies(psi[said]).expected
         for name, values in found.items():

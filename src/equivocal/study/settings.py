@@ -100,6 +100,9 @@ class StudySettings(SettingsTable):
         The tables of a study file.
     flat_table : bool
         Whether to write `activations.csv.gz`, which repeats `activations.nc` for other programs.
+    keep_posteriors : bool
+        Whether posteriors stay in the folder once they have answered. Those that are asked again
+        later, as participants, are otherwise sampled again, with the same bits.
     quick_run : bool
         Whether the changes of the table [quick] were made.
     folder : str
@@ -117,6 +120,7 @@ class StudySettings(SettingsTable):
     exact: ExactSettings = ExactSettings()
     nuts: NutsSettings = NutsSettings()
     flat_table: bool = False
+    keep_posteriors: bool = True
     folder: str = Field(default="", exclude=True)
     given: tuple[str, ...] = Field(default=(), exclude=True)
     small: dict[str, Any] = Field(default={}, exclude=True)  # the table [quick]

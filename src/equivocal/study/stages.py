@@ -2,7 +2,8 @@
 
     prepare  settings.toml, stimuli.csv the study's own copies, so that a folder can stand alone
     train    run.toml, networks/        (`equivocal.gestalt`)
-    infer    posteriors/                a posterior per sampler, prior variance and network
+    infer    posteriors/                a posterior per sampler, prior variance and network; gone
+                                        once they have answered, unless the settings keep them
     probe    activations.nc             answers to the stimuli; path.nc along τ;
                                         exact.nc, nuts.nc beside the exact posterior
     analyse  tables/, claims.csv
@@ -180,15 +181,22 @@ class Study:
             on_step(len(jobs) - len(missing), len(jobs), where)
             wait()
             missing = missing[1:]
-        on_step(len(jobs), len(jobs), "all posteriors are ready")
+        on_step(len(jobs), len(jobs), "all posteriors are done")
 
     def _list_missing(self) -> list[_Job]:
-        """List the posteriors that are not finished."""
+        """List the posteriors that are not finished, of those that are needed."""
+        if not self._needs_posteriors:
+            return []
         find = partial(self.store.find, warn=False)
         return [job for job in self._jobs if find(job.name, self._hash_job(job)) is None]
 
     def _make_posterior(self, job: _Job) -> None:
-        self.store.make(job.name, self._hash_job(job), partial(self._sample, job))
+        def work() -> list[Path]:
+            path = job.locate(self.folder)
+            self._sample(job).save(path)
+            return [path]
+
+        self.store.make(job.name, self._hash_job(job), work)
 
     def _collect_rows(self, index: int) -> LayerRows:
         """Collect the rows of the sampled units of one network."""
@@ -196,13 +204,20 @@ class Study:
         layer = collect_last_layer(self.run, self.run.networks[index], self.settings.inference.rows)
         return layer.select([units.index(unit) for unit in self.sampled_units])
 
-    def _sample(self, job: _Job) -> list[Path]:
-        """Sample and save one posterior."""
-        inference, path = self.settings.inference, job.locate(self.folder)
+    def _sample(self, job: _Job) -> Posterior:
+        inference, rows = self.settings.inference, self._collect_rows(job.network)
         sampler, seed = inference.samplers[job.sampler], inference.get_seed(job.network)
-        rows = self._collect_rows(job.network)
-        infer_posterior(rows, sampler, job.variance, seed).save(path)
-        return [path]
+        return infer_posterior(rows, sampler, job.variance, seed)
+
+    @property
+    def _needs_posteriors(self) -> bool:
+        """Whether posteriors are to be there: they are kept, or have not answered yet."""
+        return self.settings.keep_posteriors or self._is_missing("probe")
+
+    def drop_posteriors(self) -> None:
+        """Remove the posteriors, unless the settings keep them."""
+        if not self.settings.keep_posteriors:
+            self.store.remove(*(job.name for job in self._jobs))
 
     def find_posteriors(self) -> dict[tuple[str, float], Callable[[int], Posterior]]:
         """Find the posteriors that are finished for every network.
@@ -211,8 +226,12 @@ class Study:
         -------
         dict
             By sampler and prior variance: a function that loads the posterior of a network, given
-            by its number.
+            by its number, or samples it again where it was not kept.
         """
+        if not self._needs_posteriors:
+            return {
+                (job.sampler, job.variance): partial(self._load, *job[:2]) for job in self._jobs
+            }
         damaged = {*self.store.find_damaged(*(job.name for job in self._jobs))}
         ready = {(job.sampler, job.variance): True for job in self._jobs}
         for job in self._jobs:
@@ -221,7 +240,9 @@ class Study:
         return {how: partial(self._load, *how) for how, whole in ready.items() if whole}
 
     def _load(self, sampler: str, variance: float, number: int) -> Posterior:
-        return Posterior.load(_Job(sampler, variance, number).locate(self.folder))
+        job = _Job(sampler, variance, number)
+        path = job.locate(self.folder)
+        return Posterior.load(path) if path.exists() else self._sample(job)
 
     def probe(self, on_step: Advance, begin: Begin = partial) -> None:
         """Compute activations for the stimuli, their path along τ and their exact counterparts.
@@ -241,8 +262,9 @@ class Study:
         UserError
             Where a posterior is missing or damaged.
         """
-        posteriors = [job.locate(self.folder) for job in self._jobs]
-        self._check(posteriors, (job.name for job in self._jobs), "infer")
+        if self._needs_posteriors:
+            posteriors = [job.locate(self.folder) for job in self._jobs]
+            self._check(posteriors, (job.name for job in self._jobs), "infer")
         # NUTS is one long chain; it comes after the path, so that its times hold no compilation
         chain = [name for name in ("path", "nuts") if self._is_missing(name)]
         wait = (begin if chain else partial)(self._make, *chain)

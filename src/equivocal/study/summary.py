@@ -95,12 +95,11 @@ def count_verdicts(claims: pd.DataFrame) -> str:
 def describe_stop(study: Study) -> str:
     """Say in words where the paper's sampler stops, with the τ reached (median over all units)."""
     inference = study.settings.inference
-    steps, found = inference.samplers["paper"].num_steps, study.find_posteriors()
-    load = found.get(("paper", inference.central_prior))
+    steps = inference.samplers["paper"].num_steps
     words = "where the sampler stops" if steps is None else f"after {steps} steps of the sampler"
-    if load is None:
+    if not (study.folder / "activations.nc").exists():
         return words
-    times = [load(index).info.time for index in range(study.run.settings.networks)]
+    times = study.read("activations.nc")["time"].sel(sampler="paper", prior=inference.central_prior)
     return f"{words} (τ = {np.nanmedian(times):.2g})"
 
 
