@@ -43,6 +43,10 @@ def activations(networks: int = 3, non_relevant: bool = True) -> xr.Dataset:
         {
             "mle": (("network", *HEARD), expit(logit)),
             **{name: (SUMMARY, values) for name, values in summaries.items()},
+            "time": (
+                ("sampler", "prior", "network", "unit"),
+                np.full((2, 2, networks, len(UNITS)), 1e-3),
+            ),
             "truth": (HEARD, truth),
             "critical": (("condition", "item"), [[3, 3, 2], [3, 3, 3]]),
         },
