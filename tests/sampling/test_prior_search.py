@@ -6,8 +6,7 @@ import pytest
 from equivocal.errors import UserError
 from equivocal.sampling import sample_posterior
 from equivocal.sampling.engine.problem import Likelihood, Problem
-from equivocal.sampling.held_out import Logits, measure_noise, predict_log_probabilities
-from equivocal.sampling.prior_search import INTERCEPT, Modes, Prior, choose_values
+from equivocal.sampling.prior_search import INTERCEPT, Path, choose_values
 
 RNG = np.random.default_rng(5)
 N, D = 200, 9
@@ -36,43 +35,42 @@ def test_the_evidence_finds_the_variance_that_weights_were_drawn_with(true):
     assert found.settings["intercept_variance"] == INTERCEPT
 
 
-@pytest.mark.parametrize("likelihood", list(Likelihood))
-def test_the_most_probable_weights_are_found(likelihood):
-    """At them the gradient of the log posterior vanishes; a line search that stops early fails."""
+EVERY = np.ones((1, N), bool)
+
+
+def test_the_path_follows_the_posterior():
+    """Beside the Gaussian flow: mean and variance of every row's logit, at each prior of a path.
+
+    The path has E[y(1 − y)] at its mean over rows, at the prior before, and E[y] by MacKay's
+    formula. Seen: 0.12 sd and 11 %. A path without the shrinkage κ is 0.5 sd off.
+    """
     rng = np.random.default_rng(1)
-    t = np.eye(3)[(X @ rng.normal(0, 2, (D, 3)) + rng.gumbel(size=(N, 3))).argmax(axis=1)]
-    problem = Problem.build(X, t, rng.integers(1, 2, N), 0.0, 1.0, likelihood, None)
-    softmax = likelihood is Likelihood.SOFTMAX
-    prior, modes = Prior(np.zeros((1, D)), np.full((1, D), 4.0), np.full(1, 4.0)), None
-    for v in (1e-4, 4.0, 1e4):
-        prior = Prior(prior.mean, np.full((1, D), v), np.full(1, v))
-        modes = modes or Modes([problem, problem], prior)
-        found = modes.find(prior)
-        np.testing.assert_allclose(found[0], found[1])
-        a = X @ found[0].T
-        y = np.exp(a) / np.exp(a).sum(axis=1, keepdims=True) if softmax else 1 / (1 + np.exp(-a))
-        gradient = (y - t).T @ X + found[0] / v
-        for k in range(3):
-            R = y[:, k] * (1 - y[:, k])
-            H = (X * R[:, None]).T @ X + np.eye(D) / v
-            # in posterior sd; `NEAR` is 0.05, measured with curvatures averaged over rows
-            assert gradient[k] @ np.linalg.solve(H, gradient[k]) < 0.25**2
+    t = draw_labels(rng, rng.normal(0, 1, (3, D)))
+    problem = Problem.build(X, t, None, 0.0, 1.0, Likelihood.BERNOULLI, None)
+    path = Path(problem, EVERY, np.full((1, D), 1e-2))
+    for v in 10.0 ** np.arange(-2, 1.1, 0.5):
+        path.fit(np.full((1, D), v))
+        found = path.predict(X, np.zeros(N, int))
+        exact = sample_posterior(X, t, prior_variance=v, diagnose=False)
+        mean, sd = exact.logits(X)
+        assert np.abs((found.mean - mean) / sd).max() < 0.25
+        assert np.abs(np.log(found.variance / sd**2)).mean() < 0.5
 
 
 def test_the_evidence_is_that_of_quadrature():
-    """One weight: Laplace's estimate beside a fine grid, 0.02 nats apart with 200 rows."""
+    """One weight: the bound beside a fine grid, 0.02 nats apart with 200 rows."""
     rng = np.random.default_rng(1)
     t = (rng.random((N, 2)) < 0.5 + 0.2 * np.sign(X[:, :1])).astype(float)
     problem = Problem.build(X[:, :1], t, None, 0.0, 1.0, Likelihood.BERNOULLI, None)
-    prior = Prior(np.zeros((1, 1)), np.full((1, 1), 2.0), np.full(1, 2.0))
-    modes = Modes([problem], prior)
-    modes.find(prior)
+    path = Path(problem, EVERY, np.full((1, 1), 2.0))
+    path.fit(np.full((1, 1), 2.0))
+    path.fit(np.full((1, 1), 2.0))
     w = np.linspace(-6, 6, 4_001)
     a = X[:, :1] * w
     likely = t.T @ a - np.logaddexp(0, a).sum(axis=0)
     dense = likely - w**2 / 4 - 0.5 * np.log(2 * np.pi * 2)
     exact = np.log(np.exp(dense - dense.max()).sum(axis=1) * (w[1] - w[0])) + dense.max()
-    np.testing.assert_allclose(modes.estimate_evidence(prior), exact, atol=0.02)
+    np.testing.assert_allclose(path.estimate_evidence(), exact, atol=0.02)
 
 
 def test_the_evidence_is_misled_by_rows_that_features_were_trained_on():
@@ -101,12 +99,12 @@ def test_outputs_with_flat_scores_take_the_value_of_the_others():
     values = 10.0 ** np.arange(-3, 3.1, 0.5)
     x = np.log10(values)[:, None]
     centres, steepness = np.array([-1, -0.5, 0, 0.5, 1, 2, 0]), np.array([9, 9, 9, 9, 9, 1, 0])
-    which = choose_values(-steepness * (x - centres) ** 2, values)
+    which = choose_values(-steepness * (x - centres) ** 2)
     found = np.log10(values)[which]
     np.testing.assert_allclose(found[:5], centres[:5], atol=0.01)
     assert 0 < found[5] < 2  # its own scores say 2
     assert abs(found[6]) <= 0.5
-    agreed = choose_values(np.repeat(-2 * (x - 1) ** 2, 6, axis=1), values)
+    agreed = choose_values(np.repeat(-2 * (x - 1) ** 2, 6, axis=1))
     np.testing.assert_array_equal(np.log10(values)[agreed], np.ones(6))
 
 
@@ -178,22 +176,6 @@ def test_intervals_hold_the_truth_as_often_as_they_say(network):
         low, high = found.predict_interval(x[1_200:], level=0.9)
         hits.append(((low <= truth[1_200:]) & (truth[1_200:] <= high)).mean())
     assert 0.85 < np.mean(hits) < 0.95
-
-
-@pytest.mark.parametrize("likelihood", list(Likelihood))
-def test_noise_is_the_variance_over_redrawn_answers(likelihood):
-    """Of 4,000 drawn sets of answers; a variance over these has an error of about 2.2 %."""
-    rng = np.random.default_rng(7)
-    rows = Problem.build(X, np.eye(3)[np.arange(N) % 3], None, 0.0, 1.0, likelihood, None)
-    weights = [rng.normal(0, sd, (3, D)) for sd in (0.5, 0.1)]
-    both = [predict_log_probabilities(rows, Logits(X @ W.T)) for W in weights]
-    noise, drawn = measure_noise(rows, *both), []
-    for logs in both:
-        y = np.exp(logs)
-        u = rng.random((4_000, *y.shape[:2], 1))
-        answers = np.diff((u < y.cumsum(axis=-1)).astype(float), axis=-1, prepend=0)
-        drawn.append((answers * (both[0] - both[1])).sum(axis=(1, 2, 3)).var())
-    assert noise == pytest.approx(max(drawn), rel=0.1)
 
 
 @pytest.mark.parametrize(

@@ -38,7 +38,7 @@ def assemble(problem: Problem, parts: list[Part], made: Provenance) -> Posterior
     """Merge the outcomes of all outputs, and turn w back into weights, with a verdict."""
     outcome, covariance = _merge(problem, parts, made.settings)
     if made.choice is not None:
-        problem = made.choice.move(problem, outcome)
+        problem = made.choice.move(outcome)
     draws = _list_draws(problem, outcome, made.settings)
     if made.choice is not None and made.choice.note:
         outcome.notes = [*outcome.notes, made.choice.note]
@@ -67,10 +67,10 @@ def _record(problem: Problem, made: Provenance) -> dict[str, Any]:
     kinds = Counter(device.device_kind for device in made.devices or jax.devices()[:1])
     config = {k: v for k, v in asdict(made.config).items() if not isinstance(v, np.ndarray)}
     scale = problem.prior_scale
-    if made.choice is not None:
-        config |= made.choice.record()
-    elif (scale == scale.flat[0]).all():
+    if (scale == scale.flat[0]).all():
         config["prior_variance"] = float(scale.flat[0] ** 2)
+    if made.choice is not None:
+        config |= made.choice.settings
     return {
         **config,
         **{name: getattr(made.settings, name) for name in RECORDED},

@@ -25,11 +25,10 @@ from equivocal.sampling.engine.placement import (
 from equivocal.sampling.engine.plan import check_budget, choose_limit
 from equivocal.sampling.engine.problem import Likelihood, Problem
 from equivocal.sampling.engine.settings import Observer, Outcome, Report, RunSettings
-from equivocal.sampling.held_out import OUTPUTS, take_some
 from equivocal.sampling.methods import DEFAULT, EXACT, METHODS, Request
 from equivocal.sampling.posterior import Posterior
-from equivocal.sampling.prior_choice import Choice, Question, choose_prior
-from equivocal.sampling.samplers import exact_flow, hmc, mean_field
+from equivocal.sampling.prior_choice import Choice, choose_prior
+from equivocal.sampling.samplers import hmc
 from equivocal.seeds import Seed
 
 __all__ = ["METHODS", "check_method", "sample_posterior"]
@@ -198,12 +197,12 @@ def sample_posterior(
         problem.check_range()
         with _set_precision(problem):
             choice = None
-            _check_memory(problem, method, config, settings, question, diagnose)
+            _check_memory(problem, method, config, settings, diagnose)
             if question is not None:
-                choice = choose_prior(problem, settings, question)
-                problem = _apply_choice(problem, choice)
+                choice = choose_prior(problem, question)
+                problem = _apply_choice(choice)
             parts = [
-                (own, part, _run(part, own, method, config, settings, choice, diagnose))
+                (own, part, _run(part, own, method, config, settings, diagnose))
                 for own, part in problem.split()
             ]
     # the rest is little work: every process does all of it, on one device
@@ -240,20 +239,12 @@ def _run(
     method: str,
     config: Any,
     settings: RunSettings,
-    choice: Choice | None,
     diagnose: bool,
 ) -> Outcome:
     """Run a method on outputs that share their prior variances, diagnose and refine its outcome."""
     outputs = np.resize(outputs, problem.num_outputs)  # filled up, as the problem is
     settings = replace(settings, numbers=outputs)
-    chosen, start = METHODS[method], None if choice is None else choice.start
-    quadrature = getattr(config, "expectations", "quadrature") == "quadrature"
-    flows = chosen.run in (exact_flow.run, mean_field.run) and quadrature
-    if start is not None and flows and settings.num_steps is None:
-        near = start[0][outputs], start[1][outputs]
-        outcome = mean_field.run_gaussian(problem, mean_field.RULE, settings, start=near)
-    else:
-        outcome = chosen.run(problem, config, settings)
+    outcome: Outcome = METHODS[method].run(problem, config, settings)
     if diagnose:
         outcome.covariance_shift = diagnose_gaussian(problem, outcome, settings)
     if settings.refine and is_far(outcome).any():
@@ -266,19 +257,12 @@ def _check_memory(
     method: str,
     config: Any,
     settings: RunSettings,
-    question: Question | None,
     diagnose: bool,
 ) -> None:
     """Refuse a budget without room for each stage of the run, and name one that has it for all."""
     free = replace(settings, memory_budget=1 << 62)
-    needs, parts = [], [part for _, part in problem.split()]
-    if question is not None and problem.likelihood is Likelihood.BERNOULLI:
-        fitted = take_some(problem, problem.num_outputs if question.per_output else OUTPUTS)[0]
-        needs += [
-            mean_field.count_bytes(part, replace(free, num_steps=None))
-            for _, part in fitted.split()
-        ]
-    for part in parts:
+    needs = []
+    for _, part in problem.split():
         needs.append(METHODS[method].count_bytes(part, config, free))
         if METHODS[method].gaussian and diagnose:
             needs.append(plan_diagnosis(part, free).least)
@@ -287,13 +271,12 @@ def _check_memory(
     check_budget(problem, choose_limit(settings.memory_budget), max(needs))
 
 
-def _apply_choice(problem: Problem, choice: Choice) -> Problem:
+def _apply_choice(choice: Choice) -> Problem:
     """Return the problem with the chosen prior; give the warning that came with the choice."""
     if choice.warning:
         warnings.warn(choice.warning, UserWarning, stacklevel=3)
-    adopted = choice.prior.apply(problem)
-    adopted.check_range()
-    return adopted
+    choice.problem.check_range()
+    return choice.problem
 
 
 def _list_shared(

@@ -30,8 +30,7 @@ from equivocal.sampling.engine.problem import Likelihood, Problem, collapse
 from equivocal.sampling.engine.products import Precision
 from equivocal.sampling.engine.settings import Outcome, RunSettings
 from equivocal.sampling.engine.streaming import StreamedProblem, is_streamed
-from equivocal.sampling.held_out import FEWEST_ROWS
-from equivocal.sampling.prior_choice import Question
+from equivocal.sampling.prior_choice import FEWEST_ROWS, Question
 from equivocal.sampling.samplers import (
     aldi,
     dropout_deterministic,
@@ -300,10 +299,9 @@ class Request(SimpleNamespace):
         if not self.automatic and trained is None and validation is None:
             return None
         warning = "" if validation is None else _check_shared(validation, problem)
-        given = self.prior_mean is not None or (not self.automatic and trained is not None)
         return Question(
-            mean=problem.prior_mean if given else None,
-            variance=None if self.automatic else problem.prior_scale**2,
+            variance=self.automatic,
+            mean=self.automatic and self.prior_mean is None and trained is not None,
             trained=trained,
             validation=validation,
             groups=groups,

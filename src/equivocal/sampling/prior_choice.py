@@ -1,8 +1,8 @@
 """Choose the prior's variance by rows held out of the fit, or by the evidence.
 
-Held-out rows are those given as `validation`, or parts of the rows themselves, left out in turn
-(`held_out`); `prior_search` explains how priors are compared. A `Question` holds what the caller
-gave, a `Choice` the result.
+Held-out rows are those given as `validation`, or parts of the rows themselves, left out in turn.
+`prior_search` fits all priors of a grid; the one with the least loss on these rows is taken. A
+`Question` holds what the caller gave, a `Choice` the result.
 
 Where there is a network with weights W, the mean m of the posterior may be moved towards it,
 
@@ -16,53 +16,54 @@ or near the network, s = 1. Where rows are left out in turn, fits share rows, lo
 other, and their standard error is too small (Bengio & Grandvalet 2004, JMLR 5:1089): `MORE_ERRORS`
 are required.
 
-Rows given as `validation` are trusted. Without them, rows that the network seems trained on cannot
-choose (`held_out.Surprise`): the variance is then the mean square of the network's weights, its
-mean is held to them, and the caller is warned.
+On rows that a network was trained on it predicts better than its own probabilities allow, and so
+does an underconfident network on any rows: a reason for suspicion, no proof. Rows given as
+`validation` are trusted. Without them, such rows cannot choose: the variance is then the mean
+square of the network's weights, its mean is held to them, and the caller is warned.
 """
 
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from equivocal.sampling.engine.problem import Likelihood, Problem
-from equivocal.sampling.engine.settings import Outcome, RunSettings
-from equivocal.sampling.held_out import (
-    FEWEST_ROWS,
-    OUTPUTS,
-    Fold,
+from equivocal.sampling.engine.problem import Problem
+from equivocal.sampling.engine.settings import Outcome
+from equivocal.sampling.prior_search import (
     Logits,
-    compute_logits,
-    count_answers,
-    join_rows,
-    make_folds,
-    measure_noise,
-    measure_surprise,
-    predict_log_probabilities,
-    score,
-    take_some,
+    Path,
+    arrange_answers,
+    choose_values,
+    find_intercepts,
+    list_sizes,
+    predict_logs,
 )
-from equivocal.sampling.prior_search import USUAL, Modes, Path, Prior
-from equivocal.sampling.samplers.mean_field import RULE, Fit, run_gaussian
 
+FEWEST_ROWS = 30  # fewer choose no prior
+ROWS = 8_000  # the most rows by which a prior is chosen
+FOLDS = 5  # parts of the rows; they are left out one after another until enough rows have been
+ENOUGH = 300  # rows, or groups of rows
+RISEN = 1.02  # the path ends at a loss that is so many times the least one
+TIE = 0.0005  # relative difference of losses that counts as none
+# Of the grid's values so many are usual. Wider ones are tried as long as the loss falls, unless it
+# is below this share of the narrowest prior's: where rows are separable it falls for ever.
+USUAL, SEPARABLE = 15, 0.05
+APPROACH = 10.0 ** np.arange(-3, 1)  # the path to a given prior, as shares of its variance
 SHARES = np.arange(9) / 8  # of the network, s in (1)
 ERRORS, MORE_ERRORS = 2.0, 3.0  # standard errors; more where rows are left out in turn
-TOLERANCE = 0.5  # posterior sd before a fit's last step: a loss is then within hundredths of a nat
-# A path's curvatures are averages over rows, and favour narrow priors where these are nearly
-# separable: wider ones are tried, half a decade at a time, as long as the loss falls by this share.
-LESS = 0.998
 # warn if a given prior loses over 1 % more than the network, by at least three standard errors
 WORSE, CERTAIN = 0.01, 3.0
+# A network is surprising if its loss is below this share of the loss that it expects, and below it
+# by so many standard deviations.
+KNOWN = 0.97, 3.0
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Question:
-    """The parts of the prior that the caller gave, and how to choose the rest."""
+    """What is to be chosen, and by which rows."""
 
-    mean: np.ndarray | None  # (K, D) or (1, D)
-    variance: np.ndarray | None  # (D,) or (K, D); None: to be chosen
+    variance: bool  # whether the variance is to be chosen
+    mean: bool  # whether the mean may be moved to the network
     trained: np.ndarray | None  # (K, D)
     validation: Problem | None
     groups: np.ndarray | None = None  # (N,)
@@ -73,48 +74,56 @@ class Question:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Choice:
-    """A prior, and how its posterior compares on rows that were held out."""
+    """A problem with its prior, and how its posterior compares on rows that were held out."""
 
-    prior: Prior
+    problem: Problem
+    note: str  # part of the verdict, `info.message`
+    warning: str = ""
+    settings: dict[str, Any] = field(default_factory=dict)  # for `info.settings`
     share: float = 0.0  # s of (1)
     network: np.ndarray | None = None  # W, (K, D)
-    note: str = ""  # part of the verdict, `info.message`
-    warning: str = ""
-    measured: dict[str, float] = field(default_factory=dict)  # for `info.settings`
-    loss: float = float("nan")  # on held-out rows, before the mean is moved
-    start: Fit | None = None  # a fit nearby
 
-    def move(self, problem: Problem, outcome: Outcome) -> Problem:
+    def move(self, outcome: Outcome) -> Problem:
         """Return the problem in coordinates in which the outcome's mean is that of (1)."""
+        problem = self.problem
         if not self.share or self.network is None:
             return problem
         shift = self.share * (self.network - problem.to_weights(outcome.mean))
         return replace(problem, prior_mean=problem.prior_mean + shift.astype(problem.dtype))
 
-    def record(self) -> dict[str, Any]:
-        """Return plain values for `info.settings`."""
-        found: dict[str, Any] = {k: v for k, v in self.measured.items() if np.isfinite(v)}
-        sizes, widest = self.prior.size.tolist(), float(self.prior.variance.max())
-        if np.isfinite(sizes).all():
-            found["prior_variance"] = sizes[0] if len(sizes) == 1 else sizes
-            if widest > max(sizes):
-                found["intercept_variance"] = widest
-        return found | ({"network_share": self.share} if self.share else {})
 
-
-def choose_prior(problem: Problem, settings: RunSettings, asked: Question) -> Choice:
+def choose_prior(problem: Problem, asked: Question) -> Choice:
     """Choose the parts of the prior that are not given; compare the posterior with the network."""
     W, alone = asked.trained, asked.validation is None
-    free = W is not None and asked.variance is None and asked.mean is None
     doubt, warning = ("", "") if W is None else _suspect(problem, asked, W)
-    contest = Contest.set_up(problem, settings, asked)
-    if alone and (problem.num_rows < FEWEST_ROWS or (free and doubt)):
-        choice = _choose_without_rows(contest, free, doubt)
+    few = alone and problem.num_rows < FEWEST_ROWS
+    if few or (alone and asked.variance and asked.mean and doubt):
+        choice = _choose_without_rows(problem, asked, doubt)
     else:
-        choice = _choose_by_rows(contest, free)
+        choice = _choose_by_rows(problem, asked)
         choice = replace(choice, note=choice.note + doubt)
     said = filter(None, (asked.warning, warning, choice.warning))
     return replace(choice, network=W, warning=" ".join(said))
+
+
+class Surprise(NamedTuple):
+    """A network's loss for each answer, and whether its own probabilities let one expect more."""
+
+    loss: float
+    expected: float
+    knows: bool
+
+
+def measure_surprise(problem: Problem, weights: np.ndarray) -> Surprise:
+    """Return a network's loss on rows, and the loss that its probabilities predict there."""
+    answers = arrange_answers(problem)
+    logs = predict_logs(problem, Logits(problem.features @ weights.T))
+    c, y = answers.sum(axis=-1), np.exp(logs)
+    entropy = -(y * logs).sum(axis=-1)
+    sd = np.sqrt((c * ((y * logs**2).sum(axis=-1) - entropy**2)).sum())
+    loss, expected = -(answers * logs).sum(), (c * entropy).sum()
+    knows = loss < min(KNOWN[0] * expected, expected - KNOWN[1] * sd)
+    return Surprise(float(loss / c.sum()), float(expected / c.sum()), bool(knows))
 
 
 def _suspect(problem: Problem, asked: Question, weights: np.ndarray) -> tuple[str, str]:
@@ -122,8 +131,7 @@ def _suspect(problem: Problem, asked: Question, weights: np.ndarray) -> tuple[st
 
     Of rows given as validation it is warned only if they have no more loss than those of the fit.
     """
-    rows = problem if asked.validation is None else asked.validation
-    seen = measure_surprise(rows, weights)
+    seen = measure_surprise(asked.validation or problem, weights)
     if not seen.knows:
         return "", ""
     numbers = f"NLL {seen.loss:.3g} where it expects {seen.expected:.3g}"
@@ -140,195 +148,189 @@ def _suspect(problem: Problem, asked: Question, weights: np.ndarray) -> tuple[st
     return note, f"{warning}In the latter case, pass rows that it has not seen."
 
 
-def _choose_without_rows(contest: "Contest", free: bool, doubt: str) -> Choice:
+def _choose_without_rows(problem: Problem, asked: Question, doubt: str) -> Choice:
     """Return the given prior, or one as wide as the network's weights, or of variance one."""
-    W, N, given = contest.asked.trained, contest.problem.num_rows, contest.asked.variance
+    W, N = asked.trained, problem.num_rows
     reason = doubt or f"; {N:,} distinct row(s), where {FEWEST_ROWS} are needed to choose a prior"
     if W is not None and not doubt:
-        reason += f"; the network's own NLL {measure_surprise(contest.problem, W).loss:.3g}"
-    if given is not None:
-        return Choice(prior=contest.keep(given), note=reason.removeprefix("; "))
-    prior = contest.path.make_prior(1.0 if W is None else contest.path.measure_size(W))
-    note = _describe(prior) + ", as wide as the trained weights" * (W is not None)
-    if not free or W is None:
-        return Choice(prior=prior, note=note + reason)
-    return Choice(prior=prior, share=1.0, note=f"{note}; mean held to the network{reason}")
+        reason += f"; the network's own NLL {measure_surprise(problem, W).loss:.3g}"
+    if not asked.variance:
+        return Choice(problem=problem, note=reason.removeprefix("; "))
+    size = 1.0
+    if W is not None:
+        sizes, free = list_sizes(problem), find_intercepts(problem.features) == 0
+        size = float(np.clip((W[:, free].astype(np.float64) ** 2).mean(), sizes[0], sizes[-1]))
+    choice = _set_variance(problem, np.array([size]))
+    note = choice.note + ", as wide as the trained weights" * (W is not None)
+    if not asked.mean:
+        return replace(choice, note=note + reason)
+    note += f"; mean held to the network{reason}"
+    return replace(choice, note=note, share=1.0, settings=choice.settings | {"network_share": 1.0})
 
 
-def _choose_by_rows(contest: "Contest", free: bool) -> Choice:
-    """Choose the variance by held-out rows or the evidence, then the network's share."""
-    asked, path = contest.asked, contest.path
-    if asked.variance is not None:
-        return contest.compare(contest.keep(asked.variance), free)
-    if asked.by_evidence:
-        path = replace(path, folds=[Fold(path.problem, path.problem)])
-    prior = (path.search_each if asked.per_output else path.search)(asked.by_evidence)
-    by = "the evidence" if asked.by_evidence else contest.rows
-    if asked.by_evidence and asked.trained is None and asked.validation is None:
-        return Choice(prior=prior, note=f"{_describe(prior)}, by {by}")
-    choice = contest.compare(prior, free)
-    while not asked.by_evidence and prior.size.max() < path.sizes[USUAL - 1]:
-        prior = path.make_prior(choice.prior.size * np.sqrt(10))
-        wider = contest.compare(prior, free)
-        if not wider.loss < LESS * choice.loss:
-            break
-        choice = wider
-    usual = choice.prior.size.max() < 2 * path.sizes[USUAL - 1]
-    much = "" if usual else " (wider than usual: standardise the features)"
-    return replace(choice, note=f"{_describe(choice.prior)}{much}, by {by}; {choice.note}")
+def _make_variance(problem: Problem, size: np.ndarray) -> np.ndarray:
+    """Return the prior variances (1 or K, D) of weights whose variance is v, (1 or K,)."""
+    intercepts = find_intercepts(problem.features)
+    wide = (intercepts > 0) & (not problem.prior_mean.any())
+    return np.where(wide, intercepts, np.asarray(size, np.float64)[:, None])
 
 
-def _describe(prior: Prior) -> str:
-    """Return a prior in words, for the verdict."""
-    least, most = (f"{end:.3g}" for end in (prior.size.min(), prior.size.max()))
-    size = least if least == most else f"{least} to {most}"
-    return f"prior variance {size} about {'its given mean' if prior.mean.any() else 'zero'}"
+def _set_variance(problem: Problem, size: np.ndarray) -> Choice:
+    """Return the problem with prior variance v, (1 or K,), in words and in numbers."""
+    variance = _make_variance(problem, size)
+    scale = np.sqrt(variance if len(size) > 1 else variance[0]).astype(problem.dtype)
+    least, most = (f"{end:.3g}" for end in (size.min(), size.max()))
+    words = least if least == most else f"{least} to {most}"
+    centre = "its given mean" if problem.prior_mean.any() else "zero"
+    settings: dict[str, Any] = {
+        "prior_variance": size.tolist() if len(size) > 1 else float(size[0])
+    }
+    if (widest := float(variance.max())) > size.max():
+        settings["intercept_variance"] = widest
+    note = f"prior variance {words} about {centre}"
+    return Choice(problem=replace(problem, prior_scale=scale), note=note, settings=settings)
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Contest:
-    """The rows that priors are fitted to, and those that they are compared by."""
+class Rows(NamedTuple):
+    """Rows to fit and rows to compare by, and which fit has which."""
 
-    problem: Problem  # all rows and outputs
-    asked: Question
-    outputs: np.ndarray  # the outputs of the problem that the folds have
-    path: Path
-    settings: RunSettings
-
-    @classmethod
-    def set_up(cls, problem: Problem, settings: RunSettings, asked: Question) -> "Contest":
-        """Choose the rows and outputs that are looked at."""
-        most = problem.num_outputs if asked.per_output else OUTPUTS
-        some, outputs, rows = take_some(problem, most)
-        if asked.validation is None:
-            folds = make_folds(some, None if asked.groups is None else asked.groups[rows])
-        else:
-            folds = [Fold(some, take_some(asked.validation, most)[0])]
-        mean = np.zeros((1, problem.num_features)) if asked.mean is None else asked.mean
-        quiet = replace(settings, report=None, observe=None, num_steps=None, brief=True)
-        quiet = replace(quiet, tolerance=max(TOLERANCE, settings.tolerance))
-        path = Path(some, folds, mean, outputs)
-        return cls(problem=problem, asked=asked, outputs=outputs, path=path, settings=quiet)
+    fitted: Problem
+    kept: np.ndarray  # (F, N): the rows of each fit
+    held_out: Problem
+    fits: np.ndarray  # (M,): the fit that each held-out row is predicted by
+    words: str
 
     @property
-    def rows(self) -> str:
-        """The held-out rows in words, for the verdict."""
-        number, N = sum(fold.held_out.num_rows for fold in self.path.folds), self.problem.num_rows
-        if self.asked.validation is not None:
-            return f"{number:,} held-out rows"
-        return f"{number:,}{f' of {N:,}' if number < N else ''} rows left out in turn"
+    def total(self) -> float:
+        """The number of answers: the sum of the counts over rows and yes/no outputs."""
+        return float(arrange_answers(self.held_out).sum(dtype=np.float64))
 
-    def keep(self, variance: np.ndarray) -> Prior:
-        """Return the prior as given, about the given mean or the network's weights."""
-        W = self.asked.trained
-        mean = W if self.asked.mean is None and W is not None else self.path.mean
-        v = np.atleast_2d(variance).astype(np.float64) * np.ones(self.problem.num_features)
-        return Prior(mean, v, v[:, 0] if (v == v[:, :1]).all() else np.full(1, np.nan))
-
-    def fit(self, prior: Prior, problem: Problem) -> Fit:
-        """Return the Gaussian fit; outputs with priors of their own are fitted in groups."""
-        problem = prior.select(self.outputs).apply(problem)
-        K, D = problem.num_outputs, problem.num_features
-        mean, factor = np.empty((K, D), problem.dtype), np.empty((K, D, D), problem.dtype)
-        for own, part in problem.split():
-            outcome = run_gaussian(part, RULE, self.settings)
-            assert outcome.factor is not None, "a flow gives a factor"
-            mean[own] = part.to_weights(outcome.mean)[: len(own)]
-            factor[own] = (outcome.factor * part.prior_scale[:, None])[: len(own)]
-        return mean, factor
-
-    def predict(self, prior: Prior) -> tuple[Logits, Fit | None]:
-        """Return the logits of all held-out rows, and the first fit, if it has all outputs.
-
-        Those of classes come from the most probable weights and their curvature.
-        """
-        folds = self.path.folds
-        if self.problem.likelihood is Likelihood.SOFTMAX:
-            modes = Modes([fold.fitted for fold in folds], prior)
-            modes.find(prior)
-            logits, start = [modes.predict(i, fold.held_out) for i, fold in enumerate(folds)], None
-        else:
-            fits = [self.fit(prior, fold.fitted) for fold in folds]
-            pairs = zip(folds, fits, strict=True)
-            logits = [compute_logits(fold.held_out, *fit) for fold, fit in pairs]
-            start = fits[0] if len(self.outputs) == self.problem.num_outputs else None
-        mean, variance = (np.concatenate(part) for part in zip(*logits, strict=True))
-        return Logits(mean, variance), start
-
-    def compare(self, prior: Prior, free: bool) -> Choice:
-        """Return the prior with its loss, and a share of the network if that is free to choose.
-
-        A given prior is worth a warning if it is clearly worse than the network.
-        """
-        rows = join_rows([fold.held_out for fold in self.path.folds])
-        fit, start = self.predict(prior)
-        W, alone = self.asked.trained, self.asked.validation is None
-        answers = max(count_answers(rows), float(np.finfo(float).tiny))
-        measure = "cross-validated NLL" if alone else "held-out NLL"
-        if W is None:
-            loss = float(score(rows, predict_log_probabilities(rows, fit)).sum()) / answers
-            note, measured = f"{measure} {loss:.3g}", {"held_out_nll": loss}
-            return Choice(prior=prior, note=note, measured=measured, loss=loss, start=start)
-        network = Logits(rows.features @ W[self.outputs].T.astype(rows.dtype))
-        trials = list(try_shares(rows, fit, network, SHARES if free else (0.0,)))
-        errors, found, warning = MORE_ERRORS if alone else ERRORS, trials[0], ""
-        own = (found.loss - found.difference) / answers
-        if free:
-            limits = [t.difference + errors * t.error for t in trials]
-            better = [t for t, limit in zip(trials, limits, strict=True) if limit < 0]
-            found = min(better, key=lambda t: t.loss, default=trials[int(np.argmin(limits))])
-        loss = found.loss / answers
-        note = f"{describe_share(found.share, fit, network)}{measure} {loss:.3g}"
-        clear = found.difference - CERTAIN * found.error > WORSE * own * answers
-        if clear and not free:
-            warning = (
-                f"the posterior is worse than the network on {self.rows} (NLL {loss:.3g}, the "
-                f"network's {own:.3g}): use prior_variance='auto'."
-            )
-        return Choice(
-            prior=prior,
-            share=found.share,
-            note=f"{note}, the network's own {own:.3g}",
-            warning=warning,
-            measured={"held_out_nll": loss, "network_nll": own},
-            loss=trials[0].loss / answers,
-            start=start,
-        )
+    def measure_losses(self, logits: Logits) -> np.ndarray:
+        """Return the losses of the held-out rows, (M, K), or (M, 1) for classes."""
+        logs = predict_logs(self.held_out, logits)
+        return np.asarray(-(arrange_answers(self.held_out) * logs).sum(axis=-1))
 
 
-class Trial(NamedTuple):
-    """A share of the network, with its loss beside the network's own."""
+def _divide_rows(problem: Problem, asked: Question) -> Rows:
+    """Return the validation rows as held-out rows, or else leave out parts of the rows in turn.
 
-    share: float
-    loss: float
-    difference: float  # from the network's own loss
-    error: float  # standard error of the difference
-
-
-def try_shares(
-    rows: Problem, fit: Logits, network: Logits, shares: Iterable[float]
-) -> Iterator[Trial]:
-    """Yield shares s of the network, (1), with their losses.
-
-    The error is estimated from the rows, or from answers drawn from the network or the mixture if
-    that is larger: where both are sure, and no unlikely answer occurred, the error over rows would
-    be too small.
+    A group's rows are left out together. For the evidence there is a fit of all rows, the last.
     """
-    own = predict_log_probabilities(rows, network)
-    theirs = score(rows, own).sum(axis=1)
-    for s in shares:
-        logits = Logits((1 - s) * fit.mean + s * network.mean, fit.variance)
-        logs = predict_log_probabilities(rows, logits)
-        losses = score(rows, logs).sum(axis=1)
-        difference = losses - theirs
-        variance = max(len(losses) * difference.var(), measure_noise(rows, logs, own))
-        yield Trial(float(s), float(losses.sum()), float(difference.sum()), float(variance) ** 0.5)
+    some, rows = _take_some(problem)
+    N = some.num_rows
+    if asked.validation is not None:
+        held_out, every = _take_some(asked.validation)[0], np.ones((1, N), bool)
+        words = f"{held_out.num_rows:,} held-out rows"
+        return Rows(some, every, held_out, np.zeros(held_out.num_rows, int), words)
+    names = np.arange(N) if asked.groups is None else asked.groups[rows]
+    found, group = np.unique(names, return_inverse=True)
+    parts = min(FOLDS, len(found))
+    number = min(parts, -(-ENOUGH * parts // len(found)))
+    part = (np.random.default_rng(0).permutation(len(found)) % parts)[group]
+    left = part < number
+    kept = np.where(left, part, -1) != np.arange(number + asked.by_evidence)[:, None]
+    share = f" of {problem.num_rows:,}" if left.sum() < problem.num_rows else ""
+    words = f"{left.sum():,}{share} rows left out in turn"
+    return Rows(some, kept, _take_rows(some, left), part[left], words)
 
 
-def describe_share(share: float, fit: Logits, network: Logits) -> str:
-    """Return where the mean is between the posterior's own and the network, for the verdict."""
-    if not share:
-        return ""
-    shift = share * np.sqrt(((network.mean - fit.mean) ** 2 / np.asarray(fit.variance)).mean())
-    what = "held to the network" if share == 1 else f"mixed with {share:.0%} of the network"
-    return f"mean {what}, {shift:.2g} posterior sd from its own, spread the posterior's; "
+def _take_some(problem: Problem) -> tuple[Problem, np.ndarray]:
+    """Return a problem of at most `ROWS` rows, and their numbers."""
+    N = problem.num_rows
+    if N <= ROWS:
+        return problem, np.arange(N)
+    rows = np.random.default_rng(0).choice(N, ROWS, replace=False)
+    return _take_rows(problem, rows), rows
+
+
+def _take_rows(problem: Problem, rows: np.ndarray) -> Problem:
+    parts = {name: getattr(problem, name)[rows] for name in ("features", "targets", "counts")}
+    return replace(problem, **parts)
+
+
+def _choose_by_rows(problem: Problem, asked: Question) -> Choice:
+    """Choose the variance by held-out rows or the evidence; compare with the network."""
+    rows = _divide_rows(problem, asked)
+    if not asked.variance:
+        given = np.atleast_2d(problem.prior_scale.astype(np.float64) ** 2)
+        path = Path(rows.fitted, rows.kept, APPROACH[0] * given)
+        for share in APPROACH:
+            path.fit(share * given)
+        return _compare(Choice(problem=problem, note=""), rows, path, asked)
+    sizes = list_sizes(rows.fitted)
+    path = Path(rows.fitted, rows.kept, _make_variance(problem, sizes[:1]))
+    best = _follow(path, rows, [_make_variance(problem, v) for v in sizes[:, None]], asked)
+    choice = _set_variance(problem, sizes[best])
+    usual = sizes[best].max() <= sizes[USUAL - 1]
+    much = "" if usual else " (wider than usual: standardise the features)"
+    by = "the evidence" if asked.by_evidence else rows.words
+    note = f"{choice.note}{much}, by {by}; "
+    return _compare(replace(choice, note=note), rows, path, asked)
+
+
+def _follow(path: Path, rows: Rows, variances: list[np.ndarray], asked: Question) -> np.ndarray:
+    """Fit all priors until the loss has risen; return the best, (1,) or one for each output, (K,).
+
+    The path is left with the fits of these.
+    """
+    fits: list[tuple[np.ndarray, np.ndarray]] = []
+    losses: list[np.ndarray] = []
+    for number, variance in enumerate(variances):
+        path.fit(variance)
+        fits.append((path.u, path.inverse))
+        held_out = rows.measure_losses(path.predict(rows.held_out.features, rows.fits))
+        found = -path.estimate_evidence() if asked.by_evidence else held_out.sum(axis=0)
+        losses.append(found if asked.per_output else found.sum(keepdims=True))
+        least = np.min(losses[:-1], axis=0, initial=np.inf)
+        ended = losses[-1] > (1 - TIE if number >= USUAL else RISEN) * least
+        separable = losses[-1] < SEPARABLE * losses[0]
+        if (ended | (separable & (number >= USUAL))).all():
+            break
+    table = np.array(losses)
+    best = choose_values(-table) if asked.per_output else table.argmin(axis=0)
+    outputs = np.arange(path.u.shape[1])
+    for name, parts in zip(("u", "inverse"), zip(*fits, strict=True), strict=True):
+        setattr(path, name, np.stack(parts)[best, :, outputs].swapaxes(0, 1))
+    return best
+
+
+def _compare(choice: Choice, rows: Rows, path: Path, asked: Question) -> Choice:
+    """Return the choice with its loss, and a share of the network if that is free to choose.
+
+    A given prior is worth a warning if it is clearly worse than the network.
+    """
+    fit, W, total = path.predict(rows.held_out.features, rows.fits), asked.trained, rows.total
+    measure = "cross-validated NLL" if asked.validation is None else "held-out NLL"
+    if W is None:
+        loss = float(rows.measure_losses(fit).sum() / total)
+        settings = choice.settings | {"held_out_nll": loss}
+        return replace(choice, note=f"{choice.note}{measure} {loss:.3g}", settings=settings)
+    network = Logits(rows.held_out.features @ W.T)
+    own = rows.measure_losses(network).sum(axis=1)
+    shares = SHARES if asked.mean else SHARES[:1]
+    mixtures = [Logits(fit.mean + s * (network.mean - fit.mean), fit.variance) for s in shares]
+    differences = np.stack([rows.measure_losses(each).sum(axis=1) for each in mixtures]) - own
+    difference, error = differences.sum(axis=1), len(own) ** 0.5 * differences.std(axis=1)
+    limit = difference + (MORE_ERRORS if asked.validation is None else ERRORS) * error
+    i = np.where(limit < 0, difference, np.inf).argmin() if limit.min() < 0 else limit.argmin()
+    loss, theirs = (own.sum() + difference[i]) / total, own.sum() / total
+    warning = ""
+    if not asked.mean and difference[0] - CERTAIN * error[0] > WORSE * own.sum():
+        warning = (
+            f"the posterior is worse than the network on {rows.words} (NLL {loss:.3g}, the "
+            f"network's {theirs:.3g}): use prior_variance='auto'."
+        )
+    share = float(shares[i])
+    moved = ""
+    if share:
+        shift = share * np.sqrt(((network.mean - fit.mean) ** 2 / np.asarray(fit.variance)).mean())
+        what = "held to the network" if share == 1 else f"mixed with {share:.0%} of the network"
+        moved = f"mean {what}, {shift:.2g} posterior sd from its own, spread the posterior's; "
+    settings = {"held_out_nll": float(loss), "network_nll": float(theirs)}
+    return replace(
+        choice,
+        share=share,
+        note=f"{choice.note}{moved}{measure} {loss:.3g}, the network's own {theirs:.3g}",
+        warning=warning,
+        settings=choice.settings | settings | ({"network_share": share} if share else {}),
+    )
