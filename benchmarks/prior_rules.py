@@ -21,18 +21,19 @@ import pandas as pd
 from benchmarks.comparison.data import Task
 from benchmarks.comparison.networks import Network, train_networks
 from benchmarks.comparison.prior_data import SOURCES, make_task
+from equivocal.sampling import Posterior, sample_posterior
 from equivocal.sampling.engine.problem import Likelihood, Problem
-from equivocal.sampling.engine.settings import RunSettings
-from equivocal.sampling.held_out import Logits, compute_logits
-from equivocal.sampling.prior_choice import Contest, Question, try_shares
-from equivocal.sampling.prior_search import Prior
+from equivocal.sampling.prior_search import (
+    Logits,
+    arrange_answers,
+    find_intercepts,
+    list_sizes,
+    predict_logs,
+)
 
 SIZES = 15  # of the variances that the search tries, by half decades
 SHARES = tuple(np.arange(8) / 8)
 PATIENCE = 3  # variances without a lower loss
-SETTINGS = RunSettings(
-    num_particles=200, num_steps=None, tolerance=0.02, seed=0, memory_budget=None
-)
 
 
 class Trial(NamedTuple):
@@ -49,32 +50,48 @@ class Trial(NamedTuple):
 def try_priors(task: Task, network: Network) -> tuple[Trial, list[Trial]]:
     """Return the losses of the network itself, and those of every prior and share."""
     problems = {part: _build(task, network, part) for part in task.inputs}
-    W, parts = network.weights, ("validation", "test")
+    W, parts, train = network.weights, ("validation", "test"), problems["train"]
     own = {part: Logits(problems[part].features @ W.T) for part in parts}
-    found = []
-    for kind, mean in {"zero": 0 * W[:1], "shrunk": 0 * W[:1], "trained": W}.items():
-        asked = Question(mean=mean, variance=None, trained=W, validation=problems["validation"])
-        contest, best, risen = Contest.set_up(problems["train"], SETTINGS, asked), np.inf, 0
-        for size in contest.path.sizes[:SIZES]:
-            prior = contest.path.make_prior(size)
-            if kind == "shrunk":  # the prior of intercepts as well
-                prior = Prior(mean, np.full_like(prior.variance, size), prior.size)
-            fit = contest.fit(prior, problems["train"])
+    theirs = {part: _lose(problems[part], own[part]) for part in parts}
+    intercepts, found = find_intercepts(train.features), []
+    for kind, mean in {"zero": 0 * W, "shrunk": 0 * W, "trained": W}.items():
+        best, risen = np.inf, 0
+        for size in list_sizes(train)[:SIZES]:
+            wide = (intercepts > 0) & (kind == "zero")
+            fit = sample_posterior(
+                train.features,
+                train.targets,
+                prior_mean=mean,
+                prior_variance=np.where(wide, intercepts, size),
+                diagnose=False,
+            )
+            logits = {part: _compute_logits(fit, problems[part]) for part in parts}
             shares = SHARES if kind == "zero" else SHARES[:1]
-            both = [
-                try_shares(problems[part], compute_logits(problems[part], *fit), own[part], shares)
-                for part in parts
-            ]
-            for beside, new in zip(*both, strict=True):
-                here = (beside.share, beside.difference, beside.error, new.loss)
-                found.append(Trial(kind, float(size), *here))
+            for share in shares:
+                mixed = {
+                    part: Logits(mean + share * (own[part].mean - mean), variance)
+                    for part, (mean, variance) in logits.items()
+                }
+                beside = _lose(problems["validation"], mixed["validation"]) - theirs["validation"]
+                error = np.sqrt(len(beside)) * beside.std()
+                test = _lose(problems["test"], mixed["test"]).sum()
+                found.append(Trial(kind, size, share, beside.sum(), error, test))
             difference = found[-len(shares)].difference
             risen = 0 if difference <= best else risen + 1
             best = min(best, difference)
             if risen >= PATIENCE:
                 break
-    test = next(try_shares(problems["test"], own["test"], own["test"], (0.0,))).loss
-    return Trial("network", 0.0, 1.0, 0.0, 0.0, test), found
+    return Trial("network", 0.0, 1.0, 0.0, 0.0, theirs["test"].sum()), found
+
+
+def _compute_logits(fit: Posterior, rows: Problem) -> Logits:
+    mean, sd = fit.logits(rows.features)
+    return Logits(mean, sd**2)
+
+
+def _lose(rows: Problem, logits: Logits) -> np.ndarray:
+    """Return the loss of each row, (M,)."""
+    return -(arrange_answers(rows) * predict_logs(rows, logits)).sum(axis=(1, 2))
 
 
 def _build(task: Task, network: Network, part: str) -> Problem:

@@ -42,7 +42,7 @@ def test_the_path_follows_the_posterior():
     """Beside the Gaussian flow: mean and variance of every row's logit, at each prior of a path.
 
     The path has E[y(1 − y)] at its mean over rows, at the prior before, and E[y] by MacKay's
-    formula. Seen: 0.12 sd and 11 %. A path without the shrinkage κ is 0.5 sd off.
+    formula. Seen: 0.14 sd and 25 %. Without κ the mean is 0.70 sd off.
     """
     rng = np.random.default_rng(1)
     t = draw_labels(rng, rng.normal(0, 1, (3, D)))
@@ -53,8 +53,8 @@ def test_the_path_follows_the_posterior():
         found = path.predict(X, np.zeros(N, int))
         exact = sample_posterior(X, t, prior_variance=v, diagnose=False)
         mean, sd = exact.logits(X)
-        assert np.abs((found.mean - mean) / sd).max() < 0.25
-        assert np.abs(np.log(found.variance / sd**2)).mean() < 0.5
+        assert np.abs((found.mean - mean) / sd).max() < 0.3
+        assert np.abs(np.log(found.variance / sd**2)).mean() < 0.4
 
 
 def test_the_evidence_is_that_of_quadrature():
