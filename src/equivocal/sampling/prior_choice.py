@@ -258,7 +258,7 @@ def _choose_by_rows(problem: Problem, asked: Question) -> Choice:
             path.fit(share * given)
         return _compare(Choice(problem=problem, note=""), rows, path, asked)
     sizes = list_sizes(rows.fitted)
-    path = Path(rows.fitted, rows.kept, _make_variance(problem, sizes[:1]))
+    path = Path(rows.fitted, rows.kept, _make_variance(problem, sizes[:1]), asked.by_evidence)
     best = _follow(path, rows, [_make_variance(problem, v) for v in sizes[:, None]], asked)
     choice = _set_variance(problem, sizes[best])
     usual = sizes[best].max() <= sizes[USUAL - 1]
@@ -306,16 +306,15 @@ def _compare(choice: Choice, rows: Rows, path: Path, asked: Question) -> Choice:
         settings = choice.settings | {"held_out_nll": loss}
         return replace(choice, note=f"{choice.note}{measure} {loss:.3g}", settings=settings)
     network = Logits(rows.held_out.features @ W.T)
-    own = rows.measure_losses(network).sum(axis=1)
+    own = float(rows.measure_losses(network).sum())
     shares = SHARES if asked.mean else SHARES[:1]
     mixtures = [Logits(fit.mean + s * (network.mean - fit.mean), fit.variance) for s in shares]
-    differences = np.stack([rows.measure_losses(each).sum(axis=1) for each in mixtures]) - own
-    difference, error = differences.sum(axis=1), len(own) ** 0.5 * differences.std(axis=1)
+    difference, error = np.transpose([_measure_difference(rows, m, network) for m in mixtures])
     limit = difference + (MORE_ERRORS if asked.validation is None else ERRORS) * error
     i = np.where(limit < 0, difference, np.inf).argmin() if limit.min() < 0 else limit.argmin()
-    loss, theirs = (own.sum() + difference[i]) / total, own.sum() / total
+    loss, theirs = (own + difference[i]) / total, own / total
     warning = ""
-    if not asked.mean and difference[0] - CERTAIN * error[0] > WORSE * own.sum():
+    if not asked.mean and difference[0] - CERTAIN * error[0] > WORSE * own:
         warning = (
             f"the posterior is worse than the network on {rows.words} (NLL {loss:.3g}, the "
             f"network's {theirs:.3g}): use prior_variance='auto'."
@@ -334,3 +333,20 @@ def _compare(choice: Choice, rows: Rows, path: Path, asked: Question) -> Choice:
         warning=warning,
         settings=choice.settings | settings | ({"network_share": share} if share else {}),
     )
+
+
+def _measure_difference(rows: Rows, mixture: Logits, network: Logits) -> tuple[float, float]:
+    """Return the difference of two losses, and its standard error.
+
+    The error is estimated from the rows, or from answers drawn from either model if that is larger:
+    where both are sure, and no unlikely answer occurred, the error over rows would be too small.
+    """
+    answers = arrange_answers(rows.held_out)
+    logs, others = (predict_logs(rows.held_out, each) for each in (mixture, network))
+    d, c = logs - others, answers.sum(axis=-1)
+    losses = -(answers * d).sum(axis=(1, 2))
+    drawn = [
+        (c * ((y * d**2).sum(axis=-1) - (y * d).sum(axis=-1) ** 2)).sum()
+        for y in (np.exp(logs), np.exp(others))
+    ]
+    return losses.sum(), max(len(losses) * losses.var(), *drawn) ** 0.5

@@ -13,7 +13,15 @@ variances x ρ²,
 
 That is docs/maths.md (5) with E[y(1−y)] replaced by its mean r over rows, at the v before. Over a
 logit of mean a and variance s² = ψᵀPψ, E[y] ≈ σ(κa) with κ = 1/√(1 + πs²/8) (MacKay 1992, Neural
-Computation 4:720). For classes κ is 1, and m are the most probable weights.
+Computation 4:720). For K classes s² is the mean over classes, and r is K/(K−1) times as large: the
+contrasts of equally probable classes have that much more curvature than y(1−y).
+
+The evidence, too, may choose, by Laplace's approximation at the most probable weights, κ = 1,
+
+    log p(t_k) ≈ log p(t_k | θ_k) − ½ Σ_d (θ_d − m₀_d)² / v_d − ½ log det(I + P₀H),
+
+but rows that the features were trained on are not evidence for weights on these features: there it
+favours priors that are too wide.
 
 Where each output has a variance of its own, scores ℓ_k(g) say in nats how well the g-th value of
 the grid explains the data of output k: held-out log likelihoods, or log evidences. The values are
@@ -66,12 +74,18 @@ def list_sizes(problem: Problem) -> np.ndarray:
 class Path:
     """Fits of some parts of the rows, one prior after another; (F, K, N) is fits, outputs, rows."""
 
-    def __init__(self, problem: Problem, kept: np.ndarray, narrowest: np.ndarray) -> None:
-        """`kept`, (F, N), says which rows each fit has; `narrowest`, (1 or K, D), is ρ²."""
+    def __init__(
+        self, problem: Problem, kept: np.ndarray, narrowest: np.ndarray, modes: bool = False
+    ) -> None:
+        """`kept`, (F, N), says which rows each fit has; `narrowest`, (1 or K, D), is ρ².
+
+        With `modes`, m are the most probable weights: κ is 1.
+        """
+        self.modes = modes
         psi, counts = problem.features, problem.counts.reshape(problem.num_rows, -1)
         self.psi, self.classes = psi, problem.likelihood is Likelihood.SOFTMAX
         K = problem.num_outputs
-        self.share = K / (K - 1) if self.classes else 1.0  # of K equal classes, see above
+        self.share = K / (K - 1) if self.classes else 1.0
         self.t, self.c = problem.targets.T * kept[:, None], counts.T * kept[:, None]
         self.squared_scale = narrowest.mean(axis=0)
         rho, average = np.sqrt(self.squared_scale), self.c.mean(axis=(0, 1), dtype=np.float64)
@@ -89,6 +103,7 @@ class Path:
         inverse, u, v = self.inverse, self.u, self.variance
         step = np.sqrt(inverse)  # in posterior sd the problem is well conditioned
         spread = inverse @ (self.A**2).T
+        spread = 0 * spread if self.modes else spread
         k = _shrink(spread.mean(axis=1, keepdims=True) if self.classes else spread)
 
         def evaluate(z: np.ndarray) -> tuple[float, np.ndarray]:
