@@ -91,7 +91,7 @@ def _compute_logits(fit: Posterior, rows: Problem) -> Logits:
 
 def _lose(rows: Problem, logits: Logits) -> np.ndarray:
     """Return the loss of each row, (M,)."""
-    return -(arrange_answers(rows) * predict_logs(rows, logits)).sum(axis=(1, 2))
+    return np.asarray(-(arrange_answers(rows) * predict_logs(rows, logits)).sum(axis=(1, 2)))
 
 
 def _build(task: Task, network: Network, part: str) -> Problem:

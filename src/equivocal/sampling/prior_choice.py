@@ -12,9 +12,7 @@ which mixes the logits of the two. The covariance is the posterior's whatever s 
 intervals have the width that the data leave. s has the least loss on the held-out rows, among
 shares whose loss is below the network's own by `ERRORS` standard errors of the difference, paired
 by rows; if there is none, s has the lowest upper confidence limit of that difference, which is at
-or near the network, s = 1. Where rows are left out in turn, fits share rows, losses depend on each
-other, and their standard error is too small (Bengio & Grandvalet 2004, JMLR 5:1089): `MORE_ERRORS`
-are required.
+or near the network, s = 1.
 
 On rows that a network was trained on it predicts better than its own probabilities allow, and so
 does an underconfident network on any rows: a reason for suspicion, no proof. Rows given as
@@ -50,9 +48,8 @@ TIE = 0.0005  # relative difference of losses that counts as none
 USUAL, SEPARABLE = 15, 0.05
 APPROACH = 10.0 ** np.arange(-3, 1)  # the path to a given prior, as shares of its variance
 SHARES = np.arange(9) / 8  # of the network, s in (1)
-ERRORS, MORE_ERRORS = 2.0, 3.0  # standard errors; more where rows are left out in turn
-# warn if a given prior loses over 1 % more than the network, by at least three standard errors
-WORSE, CERTAIN = 0.01, 3.0
+ERRORS = 3.0  # standard errors
+WORSE = 0.01  # warn if a given prior loses so much more than the network, by `ERRORS`
 # A network is surprising if its loss is below this share of the loss that it expects, and below it
 # by so many standard deviations.
 KNOWN = 0.97, 3.0
@@ -260,6 +257,9 @@ def _choose_by_rows(problem: Problem, asked: Question) -> Choice:
     sizes = list_sizes(rows.fitted)
     path = Path(rows.fitted, rows.kept, _make_variance(problem, sizes[:1]), asked.by_evidence)
     best = _follow(path, rows, [_make_variance(problem, v) for v in sizes[:, None]], asked)
+    if asked.by_evidence:  # at the mode; the posterior's mean and variance are compared
+        path.modes = False
+        path.fit(_make_variance(problem, sizes[best]))
     choice = _set_variance(problem, sizes[best])
     usual = sizes[best].max() <= sizes[USUAL - 1]
     much = "" if usual else " (wider than usual: standardise the features)"
@@ -306,15 +306,16 @@ def _compare(choice: Choice, rows: Rows, path: Path, asked: Question) -> Choice:
         settings = choice.settings | {"held_out_nll": loss}
         return replace(choice, note=f"{choice.note}{measure} {loss:.3g}", settings=settings)
     network = Logits(rows.held_out.features @ W.T)
-    own = float(rows.measure_losses(network).sum())
+    own = rows.measure_losses(network).sum(axis=1)
     shares = SHARES if asked.mean else SHARES[:1]
     mixtures = [Logits(fit.mean + s * (network.mean - fit.mean), fit.variance) for s in shares]
-    difference, error = np.transpose([_measure_difference(rows, m, network) for m in mixtures])
-    limit = difference + (MORE_ERRORS if asked.validation is None else ERRORS) * error
+    differences = np.stack([rows.measure_losses(each).sum(axis=1) for each in mixtures]) - own
+    difference, error = differences.sum(axis=1), len(own) ** 0.5 * differences.std(axis=1)
+    limit = difference + ERRORS * error
     i = np.where(limit < 0, difference, np.inf).argmin() if limit.min() < 0 else limit.argmin()
-    loss, theirs = (own + difference[i]) / total, own / total
+    loss, theirs = (own.sum() + difference[i]) / total, own.sum() / total
     warning = ""
-    if not asked.mean and difference[0] - CERTAIN * error[0] > WORSE * own:
+    if not asked.mean and difference[0] - ERRORS * error[0] > WORSE * own.sum():
         warning = (
             f"the posterior is worse than the network on {rows.words} (NLL {loss:.3g}, the "
             f"network's {theirs:.3g}): use prior_variance='auto'."
@@ -333,20 +334,3 @@ def _compare(choice: Choice, rows: Rows, path: Path, asked: Question) -> Choice:
         warning=warning,
         settings=choice.settings | settings | ({"network_share": share} if share else {}),
     )
-
-
-def _measure_difference(rows: Rows, mixture: Logits, network: Logits) -> tuple[float, float]:
-    """Return the difference of two losses, and its standard error.
-
-    The error is estimated from the rows, or from answers drawn from either model if that is larger:
-    where both are sure, and no unlikely answer occurred, the error over rows would be too small.
-    """
-    answers = arrange_answers(rows.held_out)
-    logs, others = (predict_logs(rows.held_out, each) for each in (mixture, network))
-    d, c = logs - others, answers.sum(axis=-1)
-    losses = -(answers * d).sum(axis=(1, 2))
-    drawn = [
-        (c * ((y * d**2).sum(axis=-1) - (y * d).sum(axis=-1) ** 2)).sum()
-        for y in (np.exp(logs), np.exp(others))
-    ]
-    return losses.sum(), max(len(losses) * losses.var(), *drawn) ** 0.5

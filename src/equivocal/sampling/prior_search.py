@@ -33,7 +33,7 @@ whose μ and s maximise the likelihood of all outputs (empirical Bayes, by EM). 
 rare, ℓ_k is flat and the output takes the value of the others; where it is steep, its own.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.optimize import minimize
@@ -114,8 +114,9 @@ class Path:
             loss = losses.sum(dtype=np.float64) + 0.5 * (d * d / v).sum(dtype=np.float64)
             return float(loss), (g * step).ravel().astype(np.float64)
 
-        options = {"gtol": NEAR, "ftol": 0.0, "maxiter": STEPS}
-        found = minimize(evaluate, (u / step).ravel(), jac=True, method="L-BFGS-B", options=options)
+        options: Any = {"gtol": NEAR, "ftol": 0.0, "maxiter": STEPS}
+        start = (u / step).ravel().astype(np.float64)
+        found = minimize(evaluate, start, jac=True, method="L-BFGS-B", options=options)
         self.u = found.x.reshape(u.shape).astype(u.dtype) * step
         y, _ = self._compare(self.u, k)
         self.r = self.share * (self.c * k * y * (1 - y)).sum(axis=-1) / self.total
