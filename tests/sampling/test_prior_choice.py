@@ -224,7 +224,8 @@ def test_too_few_rows_choose_no_prior():
     held = sample_posterior(X[:29], T[:29], prior_variance="auto", trained=WEIGHTS)
     np.testing.assert_allclose(held.mean, WEIGHTS, atol=1e-6)
     own = compute_nll(1 / (1 + np.exp(-X[:29] @ WEIGHTS.T)), T[:29])
-    assert "mean held to the network; 29 distinct row(s), where 30 are needed" in held.info.message
+    assert "mean held to the network, " in held.info.message
+    assert "; 29 distinct row(s), where 30 are needed" in held.info.message
     assert f"the network's own NLL {own:.3g}" in held.info.message
     v = (WEIGHTS[:, :-1] ** 2).mean()
     plain = sample_posterior(X[:29], T[:29], prior_variance=widen(v))
@@ -434,3 +435,35 @@ def test_last_layer_without_a_network_chooses_a_prior():
     )
     assert "by 240 held-out rows" in belief.info.message
     assert "network" not in belief.info.message
+
+
+@pytest.mark.parametrize("constant", [0.05, 1.0, -3.0])
+def test_a_feature_that_happens_to_be_constant_is_no_intercept(constant):
+    """Where it varies elsewhere, a wide prior of its own would decide the answer."""
+    features = np.column_stack([np.full(300, constant), X])
+    found = sample_posterior(features, T, prior_variance="auto", diagnose=False)
+    variance = found.info.settings["prior_variance"]
+    np.testing.assert_allclose(found.covariance[:, 0, 0], variance, rtol=0.9)
+    assert found.covariance[:, 0, 0].max() <= 1.01 * variance
+
+
+def test_few_groups_choose_no_prior():
+    groups = np.arange(300) % 8
+    found = sample_posterior(X, T, prior_variance="auto", groups=groups, diagnose=False)
+    assert "8 group(s), where 30 are needed" in found.info.message
+
+
+def test_a_mean_far_from_the_posteriors_own_is_said_to_cost_coverage():
+    """Twenty rows cannot choose, so the mean is held to weights that are nowhere near."""
+    trained = -WEIGHTS
+    few = (X[:20], T[:20])
+    message = sample_posterior(
+        *few, prior_variance="auto", trained=trained, diagnose=False
+    ).info.message
+    assert "mean held to the network" in message
+    assert "90 % intervals may hold the truth in only" in message
+    near = sample_posterior(*few, prior_variance="auto", diagnose=False)
+    message = sample_posterior(
+        *few, prior_variance="auto", trained=near.mean, diagnose=False
+    ).info.message
+    assert "may hold the truth" not in message

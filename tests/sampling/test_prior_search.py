@@ -139,8 +139,8 @@ def test_a_mixture_moves_the_mean_alone(method):
     settings = found.info.settings
     s = settings["network_share"]
     assert 0 < s < 1
-    assert f"mean mixed with {s:.0%} of the network, " in found.info.message
-    assert "posterior sd from its own, spread the posterior's" in found.info.message
+    assert f"mean {s:.0%} of the way to the network, " in found.info.message
+    assert "posterior sd from the posterior's own" in found.info.message
     assert settings["held_out_nll"] < settings["network_nll"]
     variance = np.append(np.full(D - 1, settings["prior_variance"]), INTERCEPT)
     plain = sample_posterior(X, targets, prior_variance=variance, method=method, diagnose=False)

@@ -24,6 +24,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.special import ndtr, ndtri
 
 from equivocal.sampling.engine.problem import Problem
 from equivocal.sampling.engine.settings import Outcome
@@ -49,6 +50,7 @@ USUAL, SEPARABLE = 15, 0.05
 APPROACH = 10.0 ** np.arange(-3, 1)  # the path to a given prior, as shares of its variance
 SHARES = np.arange(9) / 8  # of the network, s in (1)
 ERRORS = 3.0  # standard errors
+FAR = 0.5  # posterior sd: of a mean moved further the message says what intervals may miss
 WORSE = 0.01  # warn if a given prior loses so much more than the network, by `ERRORS`
 # A network is surprising if its loss is below this share of the loss that it expects, and below it
 # by so many standard deviations.
@@ -93,7 +95,7 @@ def choose_prior(problem: Problem, asked: Question) -> Choice:
     """Choose the parts of the prior that are not given; compare the posterior with the network."""
     W, alone = asked.trained, asked.validation is None
     doubt, warning = ("", "") if W is None else _suspect(problem, asked, W)
-    few = alone and problem.num_rows < FEWEST_ROWS
+    few = alone and _count_units(problem, asked) < FEWEST_ROWS
     if few or (alone and asked.variance and asked.mean and doubt):
         choice = _choose_without_rows(problem, asked, doubt)
     else:
@@ -147,8 +149,9 @@ def _suspect(problem: Problem, asked: Question, weights: np.ndarray) -> tuple[st
 
 def _choose_without_rows(problem: Problem, asked: Question, doubt: str) -> Choice:
     """Return the given prior, or one as wide as the network's weights, or of variance one."""
-    W, N = asked.trained, problem.num_rows
-    reason = doubt or f"; {N:,} distinct row(s), where {FEWEST_ROWS} are needed to choose a prior"
+    W, N = asked.trained, _count_units(problem, asked)
+    units = "distinct row(s)" if asked.groups is None else "group(s)"
+    reason = doubt or f"; {N:,} {units}, where {FEWEST_ROWS} are needed to choose a prior"
     if W is not None and not doubt:
         reason += f"; the network's own NLL {measure_surprise(problem, W).loss:.3g}"
     if not asked.variance:
@@ -161,7 +164,11 @@ def _choose_without_rows(problem: Problem, asked: Question, doubt: str) -> Choic
     note = choice.note + ", as wide as the trained weights" * (W is not None)
     if not asked.mean:
         return replace(choice, note=note + reason)
-    note += f"; mean held to the network{reason}"
+    variance = np.atleast_2d(choice.problem.prior_scale.astype(np.float64) ** 2)
+    path = Path(problem, np.ones((1, problem.num_rows), bool), variance)
+    path.fit(variance)
+    psi, every = problem.features, np.zeros(problem.num_rows, int)
+    note += f"; {_describe_move(1.0, path.predict(psi, every), psi @ W.T)}{reason}"
     return replace(choice, note=note, share=1.0, settings=choice.settings | {"network_share": 1.0})
 
 
@@ -305,10 +312,10 @@ def _compare(choice: Choice, rows: Rows, path: Path, asked: Question) -> Choice:
         loss = float(rows.measure_losses(fit).sum() / total)
         settings = choice.settings | {"held_out_nll": loss}
         return replace(choice, note=f"{choice.note}{measure} {loss:.3g}", settings=settings)
-    network = Logits(rows.held_out.features @ W.T)
-    own = rows.measure_losses(network).sum(axis=1)
+    network = rows.held_out.features @ W.T
+    own = rows.measure_losses(Logits(network)).sum(axis=1)
     shares = SHARES if asked.mean else SHARES[:1]
-    mixtures = [Logits(fit.mean + s * (network.mean - fit.mean), fit.variance) for s in shares]
+    mixtures = [Logits(fit.mean + s * (network - fit.mean), fit.variance) for s in shares]
     differences = np.stack([rows.measure_losses(each).sum(axis=1) for each in mixtures]) - own
     difference, error = differences.sum(axis=1), len(own) ** 0.5 * differences.std(axis=1)
     limit = difference + ERRORS * error
@@ -321,11 +328,7 @@ def _compare(choice: Choice, rows: Rows, path: Path, asked: Question) -> Choice:
             f"network's {theirs:.3g}): use prior_variance='auto'."
         )
     share = float(shares[i])
-    moved = ""
-    if share:
-        shift = share * np.sqrt(((network.mean - fit.mean) ** 2 / np.asarray(fit.variance)).mean())
-        what = "held to the network" if share == 1 else f"mixed with {share:.0%} of the network"
-        moved = f"mean {what}, {shift:.2g} posterior sd from its own, spread the posterior's; "
+    moved = f"{_describe_move(share, fit, network)}; " if share else ""
     settings = {"held_out_nll": float(loss), "network_nll": float(theirs)}
     return replace(
         choice,
@@ -334,3 +337,20 @@ def _compare(choice: Choice, rows: Rows, path: Path, asked: Question) -> Choice:
         warning=warning,
         settings=choice.settings | settings | ({"network_share": share} if share else {}),
     )
+
+
+def _describe_move(share: float, fit: Logits, network: np.ndarray) -> str:
+    """Say where the mean is between the fit's own and the network, and what that costs."""
+    shift = share * float(np.sqrt(((network - fit.mean) ** 2 / np.asarray(fit.variance)).mean()))
+    what = "held to the network" if share == 1 else f"{share:.0%} of the way to the network"
+    words = f"mean {what}, {shift:.2g} posterior sd from the posterior's own"
+    if shift < FAR:
+        return words
+    z = float(ndtri(0.95))
+    held = float(ndtr(z - shift) - ndtr(-z - shift))
+    return f"{words}: about it 90 % intervals may hold the truth in only {held:.0%}"
+
+
+def _count_units(problem: Problem, asked: Question) -> int:
+    """Return the number of distinct rows, or of groups."""
+    return problem.num_rows if asked.groups is None else len(np.unique(asked.groups))

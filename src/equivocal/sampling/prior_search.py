@@ -58,10 +58,18 @@ class Logits(NamedTuple):
 
 
 def find_intercepts(psi: np.ndarray) -> np.ndarray:
-    """Return the prior variance of columns that are constant over rows, (D,); 0 for others."""
-    first = psi[0].astype(np.float64)
+    """Return the prior variance of the column that is the intercept, (D,); 0 for others.
+
+    It is the constant column nearest to one, the last of several. Another feature may be constant
+    by chance, and elsewhere have values at which a wide prior would decide.
+    """
+    first, found = psi[0].astype(np.float64), np.zeros(psi.shape[1])
     constant = (np.ptp(psi, axis=0) == 0) & (first != 0)
-    return np.where(constant, INTERCEPT / np.where(constant, first, 1) ** 2, 0)
+    if constant.any():
+        far = np.where(constant, np.abs(first - 1), np.inf)
+        i = len(far) - 1 - int(far[::-1].argmin())
+        found[i] = INTERCEPT / first[i] ** 2
+    return found
 
 
 def list_sizes(problem: Problem) -> np.ndarray:

@@ -45,7 +45,6 @@ class RunSettings:
     refine: bool = False  # sample exactly where a Gaussian is not enough
     evidence: float = 1.0  # b, by which counts and targets were multiplied
     compiled: bool = False  # use compiled programs where NumPy would be faster, too
-    brief: bool = False  # one of many fits to compare: stop early where convergence is slow
     numbers: np.ndarray | None = None  # (K,), of these outputs among the caller's; None: 0, 1, …
 
     def number(self, outputs: range | np.ndarray) -> np.ndarray:

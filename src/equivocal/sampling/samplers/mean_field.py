@@ -43,8 +43,6 @@ RULE = FlowRule(
 NUM_STEPS = 1_000  # what is not astronomical needs about ten
 SHARED_STEPS = 30  # what needs more is left to more careful products
 FEW = 8  # of so many outputs one may be left to NumPy, which takes thrice as long for each
-BRIEF_STEPS = 30  # of a fit that is only to be compared: its loss hardly changes any more
-NEAR = 0.1  # posterior sd from the fixed point, near enough for that
 MANY_ROWS, SHARE, ROUGH = 100_000, 16, 0.05
 
 Fit = tuple[np.ndarray, np.ndarray]  # mean (K, D) and factor (K, D, D) of the weights
@@ -143,12 +141,8 @@ def _run_small(
     """Flow in NumPy, then by compiled programs those outputs that did not converge."""
     D = problem.num_features
     start = start_near_prior(problem, D) if found is None else _start_from(*found, D)
-    near = settings.brief or found is not None
-    outcome = flow_small(problem, settings.tolerance, start, near=near)
-    left = ~outcome.converged
-    if settings.brief:
-        left &= ~(outcome.mean_residual < NEAR)
-    rest = np.flatnonzero(left)
+    outcome = flow_small(problem, settings.tolerance, start, near=found is not None)
+    rest = np.flatnonzero(~outcome.converged)
     if len(rest):
         begun = None if found is None else (found[0][rest], found[1][rest])
         _put(outcome, rest, _run_compiled(problem.select(rest), rule, settings, begun, share))
@@ -196,7 +190,7 @@ def _run_plain(
         plan,
         rule._replace(precision=settings.precision, slack=slack),
         tolerance=settings.tolerance,
-        num_steps=settings.num_steps or (BRIEF_STEPS if settings.brief else NUM_STEPS),
+        num_steps=settings.num_steps or NUM_STEPS,
         report=settings.tell,
         start_of=None if found is None else _start_from(*found, plan.num_features),
         leave=leave,
