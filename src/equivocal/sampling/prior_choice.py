@@ -162,7 +162,7 @@ def _choose_without_rows(problem: Problem, asked: Question, doubt: str) -> Choic
         size = float(np.clip((W[:, free].astype(np.float64) ** 2).mean(), sizes[0], sizes[-1]))
     choice = _set_variance(problem, np.array([size]))
     note = choice.note + ", as wide as the trained weights" * (W is not None)
-    if not asked.mean:
+    if W is None or not asked.mean:
         return replace(choice, note=note + reason)
     variance = np.atleast_2d(choice.problem.prior_scale.astype(np.float64) ** 2)
     path = Path(problem, np.ones((1, problem.num_rows), bool), variance)
