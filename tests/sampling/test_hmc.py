@@ -15,7 +15,14 @@ from equivocal.inference import collect_last_layer
 from equivocal.sampling import Posterior, sample_posterior
 from equivocal.sampling.diagnostics import CALLED_FAR
 from equivocal.sampling.engine.convergence import compute_convergence
-from equivocal.sampling.engine.hamiltonian import Rule, compute_gradient, evaluate, make_target
+from equivocal.sampling.engine.hamiltonian import (
+    Rule,
+    compute_gradient,
+    evaluate,
+    make_target,
+    run_chains,
+    start_chains,
+)
 from equivocal.sampling.engine.products import Precision
 from equivocal.sampling.samplers import hmc
 from tests.sampling.problems import GOLD, reference, rows_of, small
@@ -100,6 +107,30 @@ def test_what_has_not_converged_is_named() -> None:
     assert not posterior.info.converged
     for part in ("R-hat", "effective size", "outputs 0, 1", "num_steps"):
         assert part in posterior.info.message
+
+
+@pytest.mark.parametrize(("num_steps", "num_particles", "taken"), [(60, 40, 60), (5, 490, 62)])
+def test_chains_end_at_their_limit(num_steps: int, num_particles: int, taken: int) -> None:
+    """Rounds are of 50 transitions, and neither a round nor growth may pass the limit."""
+    given = {"num_steps": num_steps, "num_particles": num_particles}
+    found = sample_posterior(*small(), method="hmc", **given)
+    assert not found.info.converged
+    assert found.info.steps.tolist() == [taken] * 2
+
+
+def test_sums_leave_out_what_lies_beyond_the_limit() -> None:
+    """A round whose first transitions count has the sums of a shorter round."""
+    data = small()
+    with jax.enable_x64(True):
+        mean, factor = np.full((2, 4), 0.3), np.tile(np.eye(4), (2, 1, 1))
+        target, rule = make_target(rows_of(data, prior_mean=mean), mean, factor, 4), Rule()
+        keys = jax.random.split(jax.random.key(0), 2)
+        state = start_chains(keys, target, 8, rule)
+        _, part = run_chains(keys, state, target, 7, 5, 2, rule)
+        _, short = run_chains(keys, state, target, 7, 2, 2, rule)
+    np.testing.assert_allclose(part.weights[:, :2], short.weights, rtol=1e-9)
+    np.testing.assert_allclose(part.bend, short.bend, rtol=1e-9)
+    np.testing.assert_allclose(part.cross, short.cross, rtol=1e-9)
 
 
 def test_progress_is_told_every_fifty_transitions() -> None:

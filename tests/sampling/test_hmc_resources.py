@@ -42,6 +42,7 @@ def count_compilations() -> Iterator[list[str]]:
 CASES: dict[str, tuple[np.ndarray, np.ndarray, dict[str, Any]]] = {
     "outputs": (X, (X[:, :3] > 0).astype(float), {"method": "hmc"}),
     "outputs that end at different times": (DOSES, DIED, SKEWED | {"method": "hmc"}),
+    "outputs that end within a round": (DOSES, DIED, SKEWED | {"method": "hmc", "num_steps": 60}),
     "classes": (X, LABELS, {"likelihood": "softmax"}),
     "verdict": (DOSES, DIED, SKEWED),
     # some shifts are near the limit

@@ -354,13 +354,17 @@ class Draws(NamedTuple):
 
 @compile_on_call(static_argnames=("number", "rule"))
 def run_chains(
-    keys: PRNGKey, chains: Chains, target: Target, first: Any, number: int, rule: Rule
+    keys: PRNGKey, chains: Chains, target: Target, first: Any, number: int, kept: Any, rule: Rule
 ) -> tuple[Chains, Draws]:
-    """Run transitions `first`, `first` + 1, …; returns the chains, and what came after each."""
+    """Run transitions `first`, `first` + 1, …; returns the chains, and what came after each.
+
+    Sums are over the first `kept` transitions.
+    """
 
     def transit(chains: Chains, i: Int[Array, ""]) -> tuple[Chains, tuple[Array, Array]]:
         chains, _ = _transit(keys, chains, target, i, rule)
-        return chains, (chains.position, chains.position - chains.gradient)
+        bend = jnp.where(i < first + kept, chains.position - chains.gradient, 0)
+        return chains, (chains.position, bend)
 
     chains, moved = jax.lax.scan(transit, chains, first + jnp.arange(number))
     K, C, D = chains.position.shape

@@ -8,9 +8,9 @@ steps give a nearly independent draw (`engine.hamiltonian`). Many chains of ever
 program. Warm-up adapts a step size for each output. An output is done when all its weights (and its
 logits at the rows `check_at`, if given) have a rank-normalised split-R̂ of at most 1.01 and an
 effective size, bulk and tail, of at least 400; until then its chains go on, up to `num_steps`
-transitions. What an output gets depends on its own chains alone: outputs that run beside it change
-nothing but the round-off of sums, and the memory budget not even that. The classes of a softmax are
-done together.
+transitions, or their share of the particles, if that is more. What an output gets depends on its
+own chains alone: outputs that run beside it change nothing but the round-off of sums, and the
+memory budget not even that. The classes of a softmax are done together.
 
 Programs run for `ROUND` transitions and for groups of one size, both of which the problem alone
 determines: another seed compiles nothing. Draws of an output are kept until it is done.
@@ -118,7 +118,7 @@ def plan_run(problem: Problem, config: HmcConfig, settings: RunSettings) -> Plan
     """Return how many rows and outputs are worked on at a time."""
     K, D, C = problem.num_outputs, problem.num_features, config.num_chains
     softmax = problem.likelihood is Likelihood.SOFTMAX
-    most = max(settings.num_steps or NUM_STEPS, -(-settings.num_particles // C))
+    most = count_most(settings, C)
     # draws until an output is done; those of a round, as they come; the states of the chains
     draws = (most + 5 * min(ROUND, most) + 12) * C * D
     matrices = 3 * (K if softmax else 1) * D * D + 3 * D * D
@@ -133,6 +133,11 @@ def plan_run(problem: Problem, config: HmcConfig, settings: RunSettings) -> Plan
         # the Gaussians, and one output's particles as they are gathered
         beside=looks + (0 if softmax else K * D * D) + 2 * settings.num_particles * D,
     )
+
+
+def count_most(settings: RunSettings, num_chains: int) -> int:
+    """Return the most transitions of a chain after warm-up: no fewer than its particles."""
+    return max(settings.num_steps or NUM_STEPS, -(-settings.num_particles // num_chains))
 
 
 def count_bytes(problem: Problem, config: HmcConfig, settings: RunSettings) -> int:
@@ -204,11 +209,11 @@ class _Chains:
     def __init__(self, keys: jax.Array, target: Target, number: int, rule: Rule) -> None:
         self._keys, self._target, self.number, self.rule = keys, target, number, rule
         self._state, self._next = start_chains(keys, target, number, rule), 1
-        self.run(NUM_WARMUP, rule._replace(adapt=True))
+        self.run(NUM_WARMUP, NUM_WARMUP, rule._replace(adapt=True))
 
-    def run(self, number: int, rule: Rule | None = None) -> Any:
-        """Return the draws of so many transitions, on the host."""
-        given = self._keys, self._state, self._target, self._next, number, rule or self.rule
+    def run(self, number: int, kept: int, rule: Rule | None = None) -> Any:
+        """Return the draws of the first `kept` of so many transitions, on the host."""
+        given = self._keys, self._state, self._target, self._next, number, kept, rule or self.rule
         self._state, draws = run_chains(*given)
         self._next += number
         return jax.device_get(draws)
@@ -222,26 +227,27 @@ def _run_group(
     progress: tuple[int, int],
 ) -> "Iterator[tuple[int, _Kept]]":
     """Run chains until each output has converged; yield them as they are done."""
-    most, (done, number) = settings.num_steps or NUM_STEPS, progress
+    most, (done, number) = count_most(settings, chains.number), progress
     length, taken, ongoing = min(ROUND, most), 0, list(range(len(group)))
     wanted = max(min(2 * length, most), -(-settings.num_particles // chains.number))
     while ongoing:
         while taken < wanted:
-            draws = chains.run(length)
-            taken += length
+            kept = min(length, most - taken)
+            draws = chains.run(length, kept)
+            taken += kept
             for i in ongoing:
-                group[i].add(*(part[i] for part in draws))
+                group[i].add(*(part[i] for part in draws), kept)
             before = (done + len(group) - len(ongoing)) * most
-            settings.tell(before + len(ongoing) * min(taken, most), number * most)
+            settings.tell(before + len(ongoing) * taken, number * most)
         good = list(pool.map(_Kept.look, [group[i] for i in ongoing]))
         if chains.rule.softmax:
             good = [all(good)] * len(good)
-        finished = [i for i, ended in zip(ongoing, good, strict=True) if ended or taken >= most]
+        finished = [i for i, ended in zip(ongoing, good, strict=True) if ended or taken == most]
         for i in finished:
             yield i, group[i]
             group[i].weights.clear()
         ongoing = [i for i in ongoing if i not in finished]
-        wanted = int(GROWTH * taken)
+        wanted = min(int(GROWTH * taken), most)
     settings.tell((done + len(group)) * most, number * most)
 
 
@@ -256,10 +262,10 @@ class _Kept:
         self.bend, self.cross = np.zeros(D, mean.dtype), np.zeros((D, D), mean.dtype)
         self.r_hat, self.ess = np.inf, 0.0  # of the worst weight or logit
 
-    def add(self, weights: np.ndarray, bend: np.ndarray, cross: np.ndarray) -> None:
-        """Add a round; columns of padding are left behind."""
+    def add(self, weights: np.ndarray, bend: np.ndarray, cross: np.ndarray, kept: int) -> None:
+        """Add a round of `kept` transitions; columns of padding are left behind."""
         D = len(self.mean)
-        self.weights.append(np.array(weights[..., :D]))
+        self.weights.append(np.array(weights[:kept, :, :D]))
         self.bend += bend[:D]
         self.cross += cross[:D, :D]
 
@@ -284,7 +290,7 @@ class _Kept:
         assert outcome.particles is not None
         assert outcome.covariance is not None
         J, (each, C, _) = outcome.particles.shape[1], self.weights[0].shape
-        T = each * len(self.weights)
+        T = sum(map(len, self.weights))  # all rounds but the last have `each`
         taken = np.linspace(0, T - 1, -(-J // C)).round().astype(int)
         drawn = np.concatenate([self.weights[t // each][t % each] for t in taken])
         outcome.particles[place] = self.mean + drawn[:J]
