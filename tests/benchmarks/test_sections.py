@@ -8,9 +8,16 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from benchmarks.sampler import BenchSettings, linearity, run_bench, versus_nuts, versus_sklearn
+from benchmarks.sampler import (
+    BenchSettings,
+    linearity,
+    run_bench,
+    versus_literal,
+    versus_nuts,
+    versus_sklearn,
+)
 from benchmarks.sampler.literal import take_literal_step
-from benchmarks.sampler.problems import Data
+from benchmarks.sampler.problems import Data, make_plain_rows
 from benchmarks.sampler.running import Workbench
 from benchmarks.sampler.timing import record_compilation, sum_spans
 
@@ -35,6 +42,16 @@ def test_what_is_not_installed_is_skipped_in_one_sentence(
     (line,) = section.measure(Workbench(QUICK)).lines
     assert line.verdict(judged=True) == "skipped"
     assert f"pip install '{extra}'" in line.note
+
+
+def test_repetitions_of_a_step_move_other_ensembles() -> None:
+    psi, targets = make_plain_rows(60, 2, 12, seed=0)
+    data = Data(features=psi, targets=targets, held_out=psi)
+    start = versus_literal._make_start(data, QUICK, 2, np.float32)
+    drawn = [start.particles, start.draw(1).particles, start.draw(2).particles]
+    assert len({each.shape for each in drawn}) == 1
+    assert len(np.unique(np.stack(drawn)[..., 0].ravel())) == 3 * drawn[0][..., 0].size
+    assert start.draw(1).ours().shape == start.particles.shape
 
 
 @pytest.mark.slow
