@@ -15,6 +15,7 @@ import pytest
 
 from equivocal.errors import UserError
 from equivocal.sampling import Posterior, sample_posterior
+from equivocal.sampling.engine import small
 from equivocal.sampling.engine.plan import Plan
 from equivocal.sampling.engine.problem import Likelihood, Problem
 from equivocal.sampling.engine.settings import RunSettings
@@ -140,6 +141,16 @@ def test_the_budget_changes_no_bit(name: str) -> None:
         ]
     elif plans:
         assert [flow.streamed for (flow,) in made] == [False, False, True]
+
+
+def test_laplace_takes_what_its_programs_need() -> None:
+    """It is never solved in NumPy, which would take more for many outputs of few rows."""
+    problem = Problem.build(X, T, None, 0.0, 1.0, Likelihood.BERNOULLI, None)
+    plans = list_plans(problem, ("shared", "flow"), None)
+    enough = max(plan.least for plan in plans)
+    assert enough < small.count_bytes(problem)
+    found = sample_posterior(X, T, method="laplace", memory_budget=enough, diagnose=False)
+    assert found.info.converged
 
 
 @pytest.mark.slow

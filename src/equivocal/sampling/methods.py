@@ -25,6 +25,7 @@ from equivocal.sampling.engine.inputs import (
     fail,
     name_argument,
 )
+from equivocal.sampling.engine.likelihoods import FlowRule
 from equivocal.sampling.engine.plan import Plan
 from equivocal.sampling.engine.problem import Likelihood, Problem, collapse
 from equivocal.sampling.engine.products import Precision
@@ -64,10 +65,9 @@ class Method:
     count_bytes: Callable[[Problem, Any, RunSettings], int] = lambda *_: 0
 
 
-def count_flow(problem: Problem, config: Any, settings: RunSettings) -> int:
-    """Return the bytes of the smallest budget that has room for a flow."""
-    del config
-    return mean_field.count_bytes(problem, settings)
+def count_flow(rule: FlowRule) -> Callable[..., int]:
+    """Return a function that gives the bytes of the smallest budget that has room for a flow."""
+    return lambda problem, _, settings: mean_field.count_bytes(problem, settings, rule)
 
 
 def count_plan(plan: Callable[[Problem, RunSettings], Plan]) -> Callable[..., int]:
@@ -88,7 +88,7 @@ METHODS = {
         mean_field.run,
         gaussian=True,
         everywhere=True,
-        count_bytes=count_flow,
+        count_bytes=count_flow(mean_field.RULE),
     ),
     "dropout-deterministic": Method(
         dropout_deterministic.DropoutConfig,
@@ -106,7 +106,11 @@ METHODS = {
         aldi.AldiConfig, aldi.run, observable=True, count_bytes=count_plan(aldi.plan_run)
     ),
     "laplace": Method(
-        laplace.LaplaceConfig, laplace.run, gaussian=True, everywhere=True, count_bytes=count_flow
+        laplace.LaplaceConfig,
+        laplace.run,
+        gaussian=True,
+        everywhere=True,
+        count_bytes=count_flow(laplace.RULE),
     ),
     "hmc": Method(
         hmc.HmcConfig, hmc.run, everywhere=True, draws=1_600, count_bytes=hmc.count_bytes

@@ -66,7 +66,7 @@ def run(problem: Problem, config: ExactFlowConfig, settings: RunSettings) -> Out
 def count_bytes(problem: Problem, config: ExactFlowConfig, settings: RunSettings) -> int:
     """Return the bytes of the smallest budget that has room for a run."""
     if config.expectations == Expectations.QUADRATURE:
-        return mean_field.count_bytes(problem, settings)
+        return mean_field.count_bytes(problem, settings, RULE)
     return plan_ensemble(problem, settings).least
 
 

@@ -116,7 +116,7 @@ def run_gaussian(
     return outcome
 
 
-def count_bytes(problem: Problem, settings: RunSettings, rule: FlowRule = RULE) -> int:
+def count_bytes(problem: Problem, settings: RunSettings, rule: FlowRule) -> int:
     """Return the bytes of the smallest budget in which the problem is solved, by any way."""
     ways = (False, True) if _may_share(settings) else (False,)
     needs = [_plan_flow(problem, settings, share=share).least for share in ways]
