@@ -108,8 +108,7 @@ def _merge(
     }
     notes = dict.fromkeys(note for outcome in outcomes for note in outcome.notes)
     reasons = dict.fromkeys(outcome.stop_reason for outcome in outcomes if outcome.stop_reason)
-    repaired = sum(outcome.repaired for outcome in outcomes)
-    merged |= {"notes": list(notes), "stop_reason": "; ".join(reasons), "repaired": repaired}
+    merged |= {"notes": list(notes), "stop_reason": "; ".join(reasons)}
     return replace(outcomes[0], **merged), place(covariances)
 
 
