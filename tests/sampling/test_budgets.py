@@ -5,6 +5,7 @@ or chunk by chunk. 20 outputs are no whole number of groups of 16, nor 1,500 row
 """
 
 import re
+import tracemalloc
 from collections.abc import Callable
 from dataclasses import fields, replace
 from functools import partial
@@ -20,6 +21,7 @@ from equivocal.sampling.engine.plan import Plan
 from equivocal.sampling.engine.problem import Likelihood, Problem
 from equivocal.sampling.engine.settings import RunSettings
 from equivocal.sampling.engine.streaming import is_streamed
+from equivocal.sampling.prior_choice import Question, choose_prior, count_bytes
 from equivocal.sampling.samplers import (
     aldi,
     dropout_deterministic,
@@ -151,6 +153,63 @@ def test_laplace_takes_what_its_programs_need() -> None:
     assert enough < small.count_bytes(problem)
     found = sample_posterior(X, T, method="laplace", memory_budget=enough, diagnose=False)
     assert found.info.converged
+
+
+def name_budget(x: np.ndarray, t: np.ndarray, **options: Any) -> int:
+    with pytest.raises(UserError) as refused:
+        sample_posterior(x, t, memory_budget=1, prior_variance="auto", diagnose=False, **options)
+    return read_budget(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "N", "M", "K"),
+    [
+        ("counts of each output", 300, 0, 100),
+        ("network", 900, 8_000, 40),
+        ("network", 30_000, 0, 20),
+        ("classes", 900, 8_000, 40),
+    ],
+)
+def test_the_choice_of_a_prior_takes_what_the_budget_named_has(
+    name: str, N: int, M: int, K: int
+) -> None:
+    """Five fits leave out parts of 300 rows in turn; or there are many rows to compare by."""
+    rng = np.random.default_rng(1)
+    x = rng.normal(size=(N + M, 3)).astype(np.float32)
+    logits = x @ rng.normal(size=(3, K)).astype(np.float32)
+    options: dict[str, Any] = {}
+    kind, t = Likelihood.BERNOULLI, (logits > rng.logistic(size=logits.shape)).astype(float)
+    if name == "counts of each output":
+        options["counts"] = np.ones((N, K))
+    elif name == "classes":
+        kind, t = Likelihood.SOFTMAX, logits.argmax(axis=1)
+        options["likelihood"] = "softmax"
+    held_out = None
+    if M:
+        options["validation"] = x[N:], t[N:]
+        held_out = Problem.build(x[N:], t[N:], None, 0.0, 1.0, kind, None)
+    trained = np.ones((K, 3), np.float32) if name == "network" else None
+    named = name_budget(x[:N], t[:N], trained=trained, **options)
+    problem = Problem.build(x[:N], t[:N], options.get("counts"), 0.0, 1.0, kind, None)
+    asked = Question(variance=True, mean=trained is not None, trained=trained, validation=held_out)
+    tracemalloc.start()
+    choose_prior(problem, asked)
+    used = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    planned = count_bytes(problem, asked)
+    assert used < planned < 2.5 * used
+    assert named >= planned
+
+
+def test_the_budget_named_has_room_for_outputs_that_are_filled_up() -> None:
+    """Five of six outputs that are given the same variance are solved as eight."""
+    t, options = T[:, :6], {"prior_per_output": True}
+    variance = [[1.0]] * 5 + [[2.0]]
+    problem = Problem.build(X, t, None, 0.0, variance, Likelihood.BERNOULLI, None)
+    (_, part), _ = problem.split()
+    assert part.num_outputs == 8
+    settings = replace(SETTINGS, num_steps=None)
+    assert name_budget(X, t, **options) >= mean_field.count_bytes(part, settings, mean_field.RULE)
 
 
 @pytest.mark.slow

@@ -27,7 +27,7 @@ from equivocal.sampling.engine.problem import Likelihood, Problem
 from equivocal.sampling.engine.settings import Observer, Outcome, Report, RunSettings
 from equivocal.sampling.methods import DEFAULT, EXACT, METHODS, Request
 from equivocal.sampling.posterior import Posterior
-from equivocal.sampling.prior_choice import Choice, choose_prior
+from equivocal.sampling.prior_choice import Choice, Question, choose_prior, count_bytes
 from equivocal.sampling.samplers import hmc
 from equivocal.seeds import Seed
 
@@ -197,7 +197,7 @@ def sample_posterior(
         problem.check_range()
         with _set_precision(problem):
             choice = None
-            _check_memory(problem, method, config, settings, diagnose)
+            _check_memory(problem, method, config, settings, question, diagnose)
             if question is not None:
                 choice = choose_prior(problem, question)
                 problem = _apply_choice(choice)
@@ -257,12 +257,18 @@ def _check_memory(
     method: str,
     config: Any,
     settings: RunSettings,
+    question: Question | None,
     diagnose: bool,
 ) -> None:
     """Refuse a budget without room for each stage of the run, and name one that has it for all."""
     free = replace(settings, memory_budget=1 << 62)
-    needs = []
-    for _, part in problem.split():
+    needs, parts = [], [part for _, part in problem.split()]
+    if question is not None:
+        needs.append(count_bytes(problem, question))
+        if question.per_output:  # outputs that are given the same variance are filled up
+            sizes = 1 << np.arange(max(problem.num_outputs - 2, 0).bit_length() + 1)
+            parts += [problem.select(np.arange(size) % problem.num_outputs) for size in sizes]
+    for part in parts:
         needs.append(METHODS[method].count_bytes(part, config, free))
         if METHODS[method].gaussian and diagnose:
             needs.append(plan_diagnosis(part, free).least)

@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import ndtr, ndtri
 
-from equivocal.sampling.engine.problem import Problem
+from equivocal.sampling.engine.problem import Likelihood, Problem
 from equivocal.sampling.engine.settings import Outcome
 from equivocal.sampling.prior_search import (
     Logits,
@@ -105,6 +105,18 @@ def choose_prior(problem: Problem, asked: Question) -> Choice:
     return replace(choice, network=W, warning=" ".join(said))
 
 
+def count_bytes(problem: Problem, asked: Question) -> int:
+    """Return the bytes that a choice holds at most, besides the caller's own arrays."""
+    rows = _divide_rows(problem, asked)
+    K, D, size = problem.num_outputs, problem.num_features, problem.dtype.itemsize
+    (F, N), M = rows.kept.shape, rows.held_out.num_rows
+    width = K if problem.likelihood is Likelihood.SOFTMAX else 2 * K  # of a row's answers
+    judged = width * (8 * M if asked.trained is None else 18 * max(M, N))
+    # features; targets and counts of all fits; steps of the search, and the fits of 25 priors
+    held = size * (5 * (N + M) * D + 3 * F * K * N + 85 * F * K * D) + 8 * 30 * F * K * D
+    return held + max(9 * size * F * K * N, 8 * judged) + 8 * 6 * D * D
+
+
 class Surprise(NamedTuple):
     """A network's loss for each answer, and whether its own probabilities let one expect more."""
 
@@ -115,6 +127,7 @@ class Surprise(NamedTuple):
 
 def measure_surprise(problem: Problem, weights: np.ndarray) -> Surprise:
     """Return a network's loss on rows, and the loss that its probabilities predict there."""
+    problem, _ = _take_some(problem)
     answers = arrange_answers(problem)
     logs = predict_logs(problem, Logits(problem.features @ weights.T))
     c, y = answers.sum(axis=-1), np.exp(logs)
