@@ -4,6 +4,8 @@ from functools import cache
 from itertools import islice
 from typing import Any, NamedTuple
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy.special import expit
@@ -11,9 +13,10 @@ from scipy.special import expit
 from equivocal.asking.shipped import find_shipped, open_shipped
 from equivocal.errors import UserError
 from equivocal.sampling import Posterior, Snapshot, sample_posterior
-from equivocal.sampling.samplers.dropout_deterministic import LATE_STEP
+from equivocal.sampling.engine.settings import Outcome
+from equivocal.sampling.samplers.dropout_deterministic import LATE_STEP, fill_up, init
 from equivocal.sampling.samplers.dropout_limit import follow_limit
-from equivocal.sampling.samplers.dropout_verdict import compute_residuals
+from equivocal.sampling.samplers.dropout_verdict import Ending, compute_residuals, judge, look
 from equivocal.world import World
 from tests.sampling.problems import small
 
@@ -91,6 +94,33 @@ def test_a_loose_threshold_alone_does_not_converge() -> None:
     assert tight.info.converged
     assert (tight.info.mean_residual < 0.2).all()
     assert f"converged in {int(np.median(tight.info.steps))} steps, τ = " in tight.info.message
+
+
+def test_how_far_off_a_mean_is_leaves_out_what_diverged() -> None:
+    """Four outputs have settled: one diverged, one is off, one is right; the last has not."""
+    outcome = Outcome(
+        mean=np.zeros((4, 2)),
+        converged=np.array([True, True, True, False]),
+        steps=np.full(4, 9),
+        time=np.ones(4),
+    )
+    mean, worst = np.array([1.3e3, 0.3, 0.1, 7.0]), np.array([50.0, 0.4, 0.1, 0.9])
+    thrown = np.array([3, 0, 0, 0])
+    rank, none = np.full(4, 2), np.zeros(4)
+    judge(outcome, [Ending(mean, worst, worst, thrown, 9.0 * thrown, none, rank)])
+    assert outcome.diverged.tolist() == [True, False, False, False]
+    assert outcome.converged.tolist() == [False, False, True, False]
+    assert "a mean is off by 0.3 posterior sd, a variance by 40%" in outcome.stop_reason
+
+
+def test_columns_of_padding_allow_no_larger_rise() -> None:
+    """33 weights, laid out as 40: U may rise by 33 nats and a tenth."""
+    keys = jax.random.split(jax.random.key(0), 3)
+    state = fill_up(init(keys, 5, 33), 40)
+    none, steps = jnp.zeros_like(state.particles), jnp.ones(3, int)
+    watch = look(state.watch, none, jnp.full(3, 100.0), 0 * steps)
+    watch = look(watch, none, jnp.array([100.0, 142.0, 144.0]), steps)
+    assert watch.thrown_at.tolist() == [0, 0, 1]
 
 
 @pytest.mark.parametrize("num_particles", [9, 3])
@@ -260,6 +290,22 @@ def test_dropout_that_settles_reaches_the_fixed_point() -> None:
         ratio = settled.covariance[k] / exact.covariance[k]
         assert np.abs(ratio - 1).max() < allowed
         assert constant.covariance[k, 0, 1] / exact.covariance[k, 0, 1] > 1 + allowed
+
+
+def test_short_steps_alone_do_not_settle() -> None:
+    """The spread falls a hundred times per unit of τ, though little in a step: ρ stays."""
+    x, t = (part[:60, :2] for part in make_rows())
+    given: dict[str, Any] = {"num_particles": J, "step_size": 1e-5, "num_steps": 8}
+    constant = sample(x, t, **given)
+    settling = sample(x, t, dropout_schedule="settle", **given)
+    np.testing.assert_allclose(settling.particles, constant.particles, rtol=1e-7)
+
+
+@pytest.mark.parametrize("num_features", [1, 2])
+def test_only_covariances_suffer_from_constant_dropout(num_features: int) -> None:
+    x, t = make_rows()
+    found = sample(x[:, :num_features], t, num_particles=J, num_steps=2)
+    assert ("covariances 1.43 times too large" in found.info.message) == (num_features > 1)
 
 
 def test_dropout_cannot_settle_with_too_few_particles() -> None:

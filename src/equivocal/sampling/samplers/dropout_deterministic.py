@@ -59,7 +59,7 @@ from equivocal.sampling.samplers.dropout_verdict import (
     compute_residuals,
     judge,
     look,
-    note_step,
+    note_thrown,
 )
 
 __all__ = ["NUM_STEPS", "DropoutConfig"]
@@ -70,7 +70,9 @@ LONGEST_STEP, SAFETY = 0.5, 0.5
 # From this τ on, when e^(−τ) of the start is left, automatic steps are at most so long: at the
 # fixed point of the steps variances are up to 1/(1 − Δτ) times too large.
 LATE, LATE_STEP = 2.0, 0.05
-SETTLED, DECAY = 0.01, 0.9  # change of the total variance in a step; by what ρ is then multiplied
+# Relative change of the total variance in an automatic step, and a share of it in a shorter one; by
+# what ρ is then multiplied. Not per unit of τ: on rows of a network steps are short while ρ > 0.
+SETTLED, DECAY = 0.01, 0.9
 
 
 class Taming(StrEnum):
@@ -114,6 +116,7 @@ class DropoutState(NamedTuple):
     time: Float[Array, " K"]  # τ
     steps: Int[Array, " K"]
     step_size: Float[Array, " K"]  # Δτ of the last step
+    share: Float[Array, " K"]  # Δτ of the last step over that of an automatic one, to lower ρ by
     factor: Float[Array, "K J D"]  # rows of F at the last step, for the stopping rule
     rate: Float[Array, " K"]  # ρ
     spread: Float[Array, " K"]  # trace(P) at the last step
@@ -142,11 +145,12 @@ def begin(particles: Float[Array, "K J D"], rate: float = 0.0) -> DropoutState:
         time=zero,
         steps=none,
         step_size=zero,
+        share=zero,
         factor=jnp.zeros_like(theta),
         rate=zero + rate,
         spread=zero + jnp.inf,
         lost=none,
-        watch=Watch(zero + jnp.inf, zero, none, zero),
+        watch=Watch(zero + jnp.inf, zero + theta.shape[2], zero, none, zero),
     )
 
 
@@ -274,7 +278,7 @@ def _drop_first(
     deviations = state.particles - state.particles.mean(axis=1, keepdims=True)
     if config.dropout_schedule == Schedule.SETTLE:
         spread = (deviations**2).sum(axis=(1, 2))
-        settled = jnp.abs(spread / state.spread - 1) < SETTLED
+        settled = jnp.abs(spread / state.spread - 1) < SETTLED * state.share
         rate = jnp.where(settled, DECAY, 1) * state.rate
         state = state._replace(rate=rate, spread=spread)
     return state, drop_entries(keys, deviations, _get_rate(state, config))
@@ -292,13 +296,12 @@ def _move(
     """Take both half steps, given the sums over rows."""
     theta = state.particles
     stiffness = _find_stiffness(F, sums.curvature)
-    if config.step_size is None:
-        same = config.taming == Taming.CONSISTENT
-        stiff = stiffness if same else _find_stiffness(F, sums.tamed)
-        dt = limit_step(
-            stiff + find_largest_eigenvalue(lambda x: _apply_covariance(F, x), F[:, 0]), state.time
-        )
-    else:
+    same = config.taming == Taming.CONSISTENT
+    stiff = stiffness if same else _find_stiffness(F, sums.tamed)
+    dt = automatic = limit_step(
+        stiff + find_largest_eigenvalue(lambda x: _apply_covariance(F, x), F[:, 0]), state.time
+    )
+    if config.step_size is not None:
         dt = jnp.full(len(F), config.step_size, F.dtype)
     h = dt[:, None, None]
 
@@ -313,15 +316,17 @@ def _move(
     full = half - h / 2 * pull + h / 2 * (half - m)  # maths (10)
     new, lost = repair(full, theta, radius)
     gone = lost.sum(axis=1)
-    watch = look(state.watch, theta, sums.loss, state.steps)
+    watch = look(state.watch, theta, sums.loss, state.steps)._replace(stiffness=stiffness)
     moved = state._replace(
         particles=new,
         time=state.time + dt,
         steps=state.steps + 1,
         step_size=dt,
+        # otherwise XLA leaves out the automatic step where a step is given
+        share=dt / automatic if config.dropout_schedule == Schedule.SETTLE else state.share,
         factor=F,
         lost=state.lost + gone,
-        watch=note_step(watch, stiffness, gone > 0, state.steps + 1),
+        watch=note_thrown(watch, gone > 0, state.steps + 1),
     )
     return moved, DropoutInfo(dt, _measure_change(F, state))
 
@@ -409,7 +414,7 @@ def run(problem: Problem, config: DropoutConfig, settings: RunSettings) -> Outco
     if config.step_size is not None:
         outcome.remedy = "leave step_size to the automatic rule or make it smaller"
     constant = config.dropout_rate > 0 and config.dropout_schedule == Schedule.CONSTANT
-    if constant and not outcome.diverged.any():
+    if constant and D > 1 and not outcome.diverged.any():  # a variance alone loses nothing
         excess = 1 / (1 - config.dropout_rate)
         outcome.notes.append(
             f"constant dropout does not tend to the posterior (covariances {excess:.2f} times too "

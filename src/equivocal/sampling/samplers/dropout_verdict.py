@@ -36,6 +36,7 @@ class Watch(NamedTuple):
     """What the verdict on divergence reads."""
 
     lowest: Float[Array, " K"]  # U so far
+    allowed: Float[Array, " K"]  # D nats, without columns of padding
     stiffness: Float[Array, " K"]  # λ_max(P̂H) at the last step
     thrown_at: Int[Array, " K"]  # the first step that threw the ensemble out; 0: none did
     thrown_by: Float[Array, " K"]  # λ_max(P̂H) there
@@ -49,19 +50,13 @@ def look(
 ) -> Watch:
     """Note whether the last of the steps taken has raised U = loss + ½ μ|w|² by too much."""
     energy = loss + 0.5 * (particles**2).sum(axis=2).mean(axis=1)
-    raised = ~(energy <= (1 + RISE) * watch.lowest + particles.shape[2])  # NaN is raised too
+    raised = ~(energy <= (1 + RISE) * watch.lowest + watch.allowed)  # NaN is raised too
     watch = watch._replace(lowest=jnp.fmin(watch.lowest, energy))
-    return _throw(watch, raised, steps)
+    return note_thrown(watch, raised, steps)
 
 
-def note_step(
-    watch: Watch, stiffness: Float[Array, " K"], lost: Bool[Array, " K"], steps: Int[Array, " K"]
-) -> Watch:
-    """Note λ_max(P̂H) of a step, and which outputs lost particles in it."""
-    return _throw(watch._replace(stiffness=stiffness), lost, steps)
-
-
-def _throw(watch: Watch, thrown: Bool[Array, " K"], steps: Int[Array, " K"]) -> Watch:
+def note_thrown(watch: Watch, thrown: Bool[Array, " K"], steps: Int[Array, " K"]) -> Watch:
+    """Note which ensembles the last of the steps taken has thrown out."""
     first = thrown & (watch.thrown_at == 0)
     return watch._replace(
         thrown_at=jnp.where(first, steps, watch.thrown_at),
@@ -135,12 +130,13 @@ def judge(outcome: Outcome, endings: list[Ending]) -> None:
         )
     close = (end.mean <= MEAN_CLOSE) & (end.worst <= VARIANCE_CLOSE)
     settled = outcome.converged
-    if (settled & ~close & ~outcome.diverged).any():
+    missed = settled & ~close & ~outcome.diverged
+    if missed.any():
         reasons = [outcome.stop_reason] * bool(outcome.stop_reason)
-        off = f"{end.mean[settled].max():.2g} posterior sd, a variance by "
+        off = f"{end.mean[missed].max():.2g} posterior sd, a variance by "
         reasons.append(
             "P̂ has settled, but the equations of the fixed point do not hold (a mean is off by "
-            f"{off}{end.worst[settled].max():.0%}): make threshold or step_size smaller"
+            f"{off}{end.worst[missed].max():.0%}): make threshold or step_size smaller"
         )
         outcome.stop_reason = ", and ".join(reasons)
     outcome.converged = settled & close & ~outcome.diverged
