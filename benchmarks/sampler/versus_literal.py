@@ -50,7 +50,8 @@ class Start:
         (K, J, wide), D = self.state.particles.shape, self.features.shape[1]
         keys = jax.random.split(jax.random.key(seed), K)
         state = dropout_deterministic.fill_up(dropout_deterministic.init(keys, J, D), wide)
-        return replace(self, keys=keys, state=jax.block_until_ready(state))
+        state.particles.block_until_ready()
+        return replace(self, keys=keys, state=state)
 
     @property
     def particles(self) -> np.ndarray:

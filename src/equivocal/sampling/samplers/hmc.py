@@ -236,7 +236,7 @@ def _run_group(
             draws = chains.run(length, kept)
             taken += kept
             for i in ongoing:
-                group[i].add(*(part[i] for part in draws), kept)
+                group[i].add(kept, *(part[i] for part in draws))
             before = (done + len(group) - len(ongoing)) * most
             settings.tell(before + len(ongoing) * taken, number * most)
         good = list(pool.map(_Kept.look, [group[i] for i in ongoing]))
@@ -262,7 +262,7 @@ class _Kept:
         self.bend, self.cross = np.zeros(D, mean.dtype), np.zeros((D, D), mean.dtype)
         self.r_hat, self.ess = np.inf, 0.0  # of the worst weight or logit
 
-    def add(self, weights: np.ndarray, bend: np.ndarray, cross: np.ndarray, kept: int) -> None:
+    def add(self, kept: int, weights: np.ndarray, bend: np.ndarray, cross: np.ndarray) -> None:
         """Add a round of `kept` transitions; columns of padding are left behind."""
         D = len(self.mean)
         self.weights.append(np.array(weights[:kept, :, :D]))
