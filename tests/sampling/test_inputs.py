@@ -86,6 +86,12 @@ BAD = {
     ),
     "softmax of fractions": (X, T[:, 0] / 2, {"likelihood": "softmax"}, "class numbers 0 … K−1"),
     "softmax rows": (X, np.ones((60, 2)), {"likelihood": "softmax"}, "must sum to the row's count"),
+    "softmax with a gap": (
+        X,
+        np.arange(60) % 3 * 2,
+        {"likelihood": "softmax"},
+        "no target is of class 1, and 4 is named",
+    ),
     "softmax of one class": (X, np.zeros(60), {"likelihood": "softmax"}, "at least 2 classes"),
     "watching a Gaussian": (X, T, {"observe": print}, "cannot be observed"),
     "ragged features": ([[1.0], [1.0, 2.0]], [0, 1], {}, "features must be one array.*of equal"),

@@ -190,7 +190,7 @@ def _describe(outcome: Outcome, shape: tuple[int, ...], confined: bool) -> str:
     parts = _describe_convergence(outcome) if missed else [f"converged {_describe_steps(outcome)}"]
     if confined:
         parts.append(
-            f"{J} particles cannot leave a {J - 1}-dimensional subspace of {D}: "
+            f"do not trust this: {J} particles cannot leave a {J - 1}-dimensional subspace of {D}: "
             f"use num_particles > {D}"
         )
     elif J <= D and outcome.factor is not None:

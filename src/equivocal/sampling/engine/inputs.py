@@ -177,7 +177,10 @@ def _clip_to_counts(t: np.ndarray, counts: np.ndarray) -> np.ndarray:
 def encode_classes(
     labels: np.ndarray, counts: np.ndarray, num_classes: int | None = None
 ) -> np.ndarray:
-    """Return (N, K) rows that sum to the counts, from class numbers; a class may be absent."""
+    """Return (N, K) rows that sum to the counts, from class numbers.
+
+    A class may be absent only where their number is known.
+    """
     most = np.inf if num_classes is None else num_classes
     wrong = (labels != np.floor(labels)) | (labels < 0) | (labels >= most)
     if wrong.any():
@@ -189,6 +192,12 @@ def encode_classes(
     classes = num_classes or int(labels.max(initial=-1)) + 1
     if classes > 65_536:
         fail(f"targets name class {classes - 1}; number the classes from 0 without gaps.")
+    absent = np.setdiff1d(np.arange(classes), labels)
+    if num_classes is None and len(absent):
+        fail(
+            f"no target is of class {absent[0]}, and {classes - 1} is named: number the classes "
+            "from 0 without gaps, or pass an (N, K) array."
+        )
     return np.eye(classes)[labels.astype(int)] * counts[:, None]
 
 
