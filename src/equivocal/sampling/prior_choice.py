@@ -24,7 +24,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.special import ndtr, ndtri
 
 from equivocal.sampling.engine.problem import Likelihood, Problem
 from equivocal.sampling.engine.settings import Outcome
@@ -354,6 +353,8 @@ def _compare(choice: Choice, rows: Rows, path: Path, asked: Question) -> Choice:
 
 def _describe_move(share: float, fit: Logits, network: np.ndarray) -> str:
     """Say where the mean is between the fit's own and the network, and what that costs."""
+    from scipy.special import ndtr, ndtri
+
     shift = share * float(np.sqrt(((network - fit.mean) ** 2 / np.asarray(fit.variance)).mean()))
     what = "held to the network" if share == 1 else f"{share:.0%} of the way to the network"
     words = f"mean {what}, {shift:.2g} posterior sd from the posterior's own"

@@ -36,8 +36,6 @@ rare, ℓ_k is flat and the output takes the value of the others; where it is st
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.optimize import minimize
-from scipy.special import expit, log_softmax, logsumexp, softmax
 
 from equivocal.sampling.engine.problem import Likelihood, Problem
 
@@ -107,6 +105,8 @@ class Path:
 
     def fit(self, variance: np.ndarray) -> None:
         """Fit under the prior variances (1 or K, D), from the fits of the prior before."""
+        from scipy.optimize import minimize  # JAX requires SciPy, but does not load it
+
         self._narrow(variance)
         inverse, u, v = self.inverse, self.u, self.variance
         step = np.sqrt(inverse)  # in posterior sd the problem is well conditioned
@@ -138,6 +138,8 @@ class Path:
 
     def _compare(self, u: np.ndarray, k: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the probabilities E[y], (F, K, N), and the losses, for classes (F, 1, N)."""
+        from scipy.special import expit, logsumexp, softmax
+
         a = k * (self.offsets + u @ self.A.T)
         if self.classes:
             given = (self.t * a).sum(axis=1, keepdims=True)
@@ -181,6 +183,8 @@ def arrange_answers(problem: Problem) -> np.ndarray:
 
 def predict_logs(problem: Problem, logits: Logits) -> np.ndarray:
     """Return the log probabilities of these answers, averaged over the logits."""
+    from scipy.special import log_softmax
+
     a = logits.mean * _shrink(logits.variance)
     one_of = a[:, None] if problem.likelihood is Likelihood.SOFTMAX else np.stack([a, 0 * a], -1)
     return np.asarray(log_softmax(one_of.astype(np.float64), axis=-1))
@@ -188,6 +192,8 @@ def predict_logs(problem: Problem, logits: Logits) -> np.ndarray:
 
 def choose_values(scores: np.ndarray) -> np.ndarray:
     """Return the index of each output's value, (K,), from scores (G, K) on a grid of v."""
+    from scipy.special import softmax
+
     x = np.arange(len(scores))
     mu, variance = scores.sum(axis=1).argmax(), max(NARROWEST**2, x.var())
     for _ in range(EM_STEPS):
