@@ -1,6 +1,9 @@
 """Worker processes: the same bits as in this process, and none is left behind."""
 
 import os
+import signal
+import subprocess
+import sys
 import time
 import warnings
 from pathlib import Path
@@ -27,7 +30,7 @@ def test_two_workers_give_the_same_bits_as_none(small_run: Run, tmp_path: Path) 
 
 
 def warn_of_process() -> int:
-    warnings.warn("from afar", stacklevel=1)
+    warnings.warn("from afar", RuntimeWarning, stacklevel=1)
     return os.getpid()
 
 
@@ -41,13 +44,53 @@ def is_running(process: int) -> bool:
 
 def test_warnings_come_back_and_an_exception_ends_all_workers(tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt), open_workers(2, tmp_path) as begin:  # noqa: PT012
-        with pytest.warns(match="from afar"):
+        with pytest.warns(RuntimeWarning, match="from afar"):
             process = begin(warn_of_process)()
         assert process != os.getpid()
         begin(time.sleep, 600.0)
         (tmp_path / ".half.csv.0123abcd.tmp").touch()
         raise KeyboardInterrupt
     assert not is_running(process)
+    assert not list(tmp_path.iterdir())
+
+
+def end_as_by_the_system() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_a_worker_that_the_system_ends_gives_one_sentence_with_a_way_out(tmp_path: Path) -> None:
+    with (
+        pytest.raises(UserError, match="memory.*`--workers 1`"),
+        open_workers(2, tmp_path) as begin,
+    ):
+        begin(end_as_by_the_system)()
+
+
+SENDING = """
+import os, subprocess, sys
+from pathlib import Path
+from equivocal.study.workers import open_workers
+
+with open_workers(2, Path(sys.argv[1])) as begin:
+    from tests.study.test_workers import end_while_sending
+    wait = begin(end_while_sending, os.getpid())
+    assert len(wait()) == 1 << 20
+"""
+
+
+def end_while_sending(parent: int) -> bytes:
+    """Return more than a pipe holds, and die while the parent cannot read."""
+    os.kill(parent, signal.SIGSTOP)
+    later = f"sleep 2; kill -KILL {os.getpid()}; kill -CONT {parent}"
+    subprocess.Popen(["sh", "-c", later])
+    return bytes(1 << 20)
+
+
+def test_a_worker_that_ends_while_it_sends_a_large_result_is_not_waited_for(
+    tmp_path: Path,
+) -> None:
+    command = [sys.executable, "-c", SENDING, str(tmp_path)]
+    assert subprocess.run(command, timeout=60, check=False).returncode == 0
     assert not list(tmp_path.iterdir())
 
 

@@ -8,11 +8,14 @@ several threads make them.) Workers end with this process, however it ends.
 """
 
 import os
+import pickle
+import secrets
 import signal
 import sys
 import warnings
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from functools import partial
 from multiprocessing import get_context, resource_tracker
@@ -22,9 +25,10 @@ from threading import Thread
 from types import ModuleType
 from typing import Any
 
+from equivocal.errors import UserError
 from equivocal.machine import count_cores, describe_device, measure_memory
 from equivocal.progress import err
-from equivocal.store.files import remove_orphans
+from equivocal.store.files import explain_write_errors, remove_orphans
 
 __all__ = ["Begin", "block_interrupts", "count_workers", "open_workers"]
 
@@ -50,6 +54,11 @@ def open_workers(workers: int, folder: Path) -> Iterator[Begin]:
         One makes all calls in this process.
     folder : Path
         Where they write; what a call that is stopped was writing there is removed.
+
+    Raises
+    ------
+    UserError
+        Where the system has ended a worker, as it does when memory runs out.
     """
     if workers < 2:
         yield partial
@@ -60,12 +69,14 @@ def open_workers(workers: int, folder: Path) -> Iterator[Begin]:
 
     def begin(function: Callable[..., Any], *arguments: Any) -> Callable[[], Any]:
         with block_interrupts(), _hide_main():
-            future = pool.submit(_call, function, arguments)
+            future = pool.submit(_call, folder, function, arguments)
 
         def wait() -> Any:
-            result, notes = future.result()
-            for note in notes:
-                warnings.warn(note, stacklevel=2)
+            path, notes = future.result()
+            for text, category in notes:
+                warnings.warn(text, category, stacklevel=2)
+            result = pickle.loads(path.read_bytes())
+            path.unlink()
             return result
 
         return wait
@@ -73,10 +84,15 @@ def open_workers(workers: int, folder: Path) -> Iterator[Begin]:
     try:
         yield begin
         pool.shutdown()
-    except BaseException:
+    except BaseException as error:
         ours.close()  # which ends the workers
         pool.shutdown(cancel_futures=True)
         remove_orphans(folder)
+        if isinstance(error, BrokenProcessPool):
+            raise UserError(
+                "a worker process was ended by the system, perhaps for lack of memory; what is "
+                "finished is kept, and the same command with `--workers 1` needs the least."
+            ) from None
         raise
     finally:
         ours.close()
@@ -95,11 +111,20 @@ def _prepare_worker(alive: Connection) -> None:
     err.quiet = True
 
 
-def _call(function: Callable[..., Any], arguments: tuple[Any, ...]) -> tuple[Any, list[str]]:
-    """Make a call in a worker, and return its result and its warnings."""
+def _call(
+    folder: Path, function: Callable[..., Any], arguments: tuple[Any, ...]
+) -> tuple[Path, list[tuple[str, type[Warning]]]]:
+    """Make a call in a worker, and return a file with its result, and its warnings.
+
+    A worker that ended while it sent a result larger than a pipe holds would leave the reader
+    waiting for the rest for ever.
+    """
     with warnings.catch_warnings(record=True) as notes:
         result = function(*arguments)
-    return result, [str(note.message) for note in notes]
+    path = folder / f".result.{secrets.token_hex(4)}.tmp"  # removed like files of killed processes
+    with explain_write_errors(path):
+        path.write_bytes(pickle.dumps(result))
+    return path, [(str(note.message), note.category) for note in notes]
 
 
 @contextmanager
