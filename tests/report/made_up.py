@@ -87,7 +87,10 @@ def path(references: bool = True) -> xr.Dataset:
             "time": (("network", "step"), time),
             **{n: (("network", "step", "item"), rng.uniform(size=(2, 31, 3))) for n in names},
         },
-        attrs={"paper_steps": 17, "condition": "reversal", **(levels if references else {})},
+        attrs={
+            **{"paper_steps": 17, "stop_time": 0.0017, "condition": "reversal"},
+            **(levels if references else {}),
+        },
     )
 
 

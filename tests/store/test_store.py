@@ -17,7 +17,7 @@ from equivocal.errors import UserError
 from equivocal.store import Store, UnreadableError, hash_content, hash_files
 from tests.faults.damage import cut, flip
 
-KEY = hash_content("settings", 1)
+KEY = hash_content("settings", 1, code=["seeds.py"])
 
 
 class Counted:
@@ -56,7 +56,7 @@ def test_a_result_is_made_once_and_found_by_any_later_run(tmp_path: Path) -> Non
 
 
 def test_another_key_makes_it_again(tmp_path: Path) -> None:
-    result, other = Counted(), hash_content("settings", 2)
+    result, other = Counted(), hash_content("settings", 2, code=["seeds.py"])
     result.get(Store(tmp_path))
     assert Store(tmp_path).find("tables/scores", other) is None
     result.text = "something else"
@@ -264,9 +264,11 @@ def test_an_interrupt_at_any_line_leaves_a_store_that_resumes(tmp_path: Path) ->
 
 
 def test_keys_depend_on_everything_they_are_given(tmp_path: Path) -> None:
-    keys = [hash_content(), hash_content(1), hash_content("1"), hash_content({"a": 1, "b": 2})]
-    assert len(set(keys)) == 4
-    assert hash_content({"b": 2, "a": 1}) == keys[3]
+    code = ["seeds.py"]
+    keys = [hash_content(*parts, code=code) for parts in ((), (1,), ("1",), ({"a": 1, "b": 2},))]
+    keys.append(hash_content(code=["errors.py"]))
+    assert len(set(keys)) == 5
+    assert hash_content({"b": 2, "a": 1}, code=code) == keys[3]
     (tmp_path / "a").write_text("a")
     before = hash_files(tmp_path / "a")
     (tmp_path / "a").write_text("b")

@@ -16,7 +16,7 @@ from scipy.io import netcdf_file
 from equivocal.errors import UserError
 from equivocal.experiments import studies
 from equivocal.gestalt import Run
-from equivocal.report.studies import write_report
+from equivocal.report.studies import list_figures, write_report
 from equivocal.sampling import Posterior
 from equivocal.store.folders import has_run
 from equivocal.store.store import Store
@@ -243,7 +243,10 @@ def test_the_number_of_steps_stands_beside_the_time_that_they_reach(finished: St
     folder = finished.folder / "posteriors" / "paper_1"
     times = [Posterior.load(path).info.time for path in sorted(folder.glob("*.safetensors"))]
     assert len(times) == 2
-    assert describe_stop(finished).endswith(f" steps of the sampler (τ = {np.median(times):.2g})")
+    reached = f"steps (τ = {np.median(times):.2g})"
+    assert describe_stop(finished).replace(" of the sampler", "").endswith(reached)
+    panel = list_figures(finished)["tau"]().axes[0]  # of whose path one network is known
+    assert [label for line in panel.lines if (label := str(line.get_label())).endswith(reached)]
 
 
 def test_a_second_run_does_nothing(finished: Study) -> None:

@@ -25,13 +25,14 @@ from equivocal.progress import announce, progress, report_part
 from equivocal.store import UnreadableError, read_tensors
 from equivocal.store.folders import NETWORKS, open_run
 from equivocal.store.locks import hold_folder
-from equivocal.store.store import Store, hash_content
+from equivocal.store.store import POSTERIOR_CODE, Store, hash_content
 from equivocal.world import name_role_unit
 
 if TYPE_CHECKING:
     from equivocal.inference import LayerRows
 
 
+MOMENTS_CODE = (*POSTERIOR_CODE, "asking")  # what the moments depend on
 Arrays = dict[str, np.ndarray]
 LEAST_LOSS = 1e-7  # share of the prior's variance; smaller losses change no answer
 
@@ -134,7 +135,8 @@ def load_moments(source: Source, kind: str, variance: float) -> Arrays:
 
     return Store(source.folder, shared=True).load_or_make(
         f"{kind}_{variance:g}_{source.network}",
-        hash_content(source.folder.name),  # which holds the hash of the network and the settings
+        # the folder's name holds the hash of the network and the settings
+        hash_content(source.folder.name, code=MOMENTS_CODE),
         ".safetensors",
         load=lambda path: read_tensors(path)[1],
         make=make,

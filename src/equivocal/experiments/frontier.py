@@ -21,7 +21,12 @@ import numpy as np
 from equivocal.errors import UserError, check_known
 from equivocal.experiments import Figures, Result, describe_run
 from equivocal.experiments.networks import choose_training, train_or_load
-from equivocal.experiments.uncertainty import MemberStore, UncertaintySettings, count_seconds
+from equivocal.experiments.uncertainty import (
+    DOUBT_CODE,
+    MemberStore,
+    UncertaintySettings,
+    count_seconds,
+)
 from equivocal.gestalt import Run, TrainingSettings
 from equivocal.gestalt.runs import split_corpus
 from equivocal.inference import SamplerSettings
@@ -30,7 +35,7 @@ from equivocal.seeds import Seed
 from equivocal.store.files import compute_checksum
 from equivocal.store.folders import locate_network, refuse_foreign_files
 from equivocal.store.locks import hold_folder
-from equivocal.store.store import POSTERIOR_CODE, Store, hash_content
+from equivocal.store.store import Store, hash_content
 from equivocal.uncertainty import answers as kinds
 from equivocal.uncertainty import frontier
 from equivocal.uncertainty.answers import Answers, Setting
@@ -332,7 +337,7 @@ class AnswerStore:
         weights = compute_checksum(locate_network(self.folder / folder, index))
         training, world = self.run.settings, self.run.world.fingerprint
         corpus = [training.seed, training.sentences, training.held_out]
-        name, code = kind.replace("'", "").replace(" ", "_"), (*POSTERIOR_CODE, "uncertainty")
+        name, code = kind.replace("'", "").replace(" ", "_"), DOUBT_CODE
         return Store(self.folder).load_or_make(
             f"answers/{name}/{index:02d}",
             hash_content(weights, world, corpus, kind, decisive, code=code),

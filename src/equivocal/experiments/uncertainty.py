@@ -33,6 +33,13 @@ from equivocal.world import World
 
 __all__ = ["UncertaintyResult", "compare_uncertainty"]
 
+# what members and their answers depend on
+DOUBT_CODE = (
+    *POSTERIOR_CODE,
+    *("uncertainty", "metrics", "study/settings.py"),
+    *("experiments/frontier.py", "experiments/uncertainty.py"),
+)
+
 
 @dataclass(frozen=True, kw_only=True)
 class UncertaintySettings:
@@ -226,5 +233,4 @@ def hash_members(
     decisive = asdict(settings)
     decisive.pop("dropout")
     decisive.pop("tolerance" if kind == "last" else "last_tolerance")
-    code = (*POSTERIOR_CODE, "uncertainty")
-    return hash_content(weights, kind, index, decisive, constants, code=code)
+    return hash_content(weights, kind, index, decisive, constants, code=DOUBT_CODE)

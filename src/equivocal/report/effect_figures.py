@@ -83,7 +83,8 @@ def draw_sampler_path(path: pd.DataFrame) -> Figure:
     ----------
     path : DataFrame
         From `equivocal.study.figure_tables.tabulate_path`; its attributes hold the paper's number
-        of steps and, if known, the levels of trained network and converged posterior.
+        of steps, the τ at which its sampler stopped (`stop_time`) and, if known, the levels of
+        trained network and converged posterior.
     """
     shown = [name for name in path.columns if name.startswith("indicated_")]
     condition = f"{path.attrs['condition']}: " if "condition" in path.attrs else ""
@@ -106,7 +107,8 @@ def _draw_path(axes: Axes, path: pd.DataFrame, name: str) -> None:
     stop = moved[(moved["step"] == steps) & (moved["network"] != MEAN)]
     if len(stop):
         x, y = stop["time"], stop[name]
-        label = f"stopped after {steps} steps (τ = {x.median():.2g})"
+        # the τ of all networks, of which the path has a few
+        label = f"stopped after {steps} steps (τ = {path.attrs['stop_time']:.2g})"
         axes.plot(x, y, "D", ms=5, mfc="white", mec="black", label=label)
     for start in path.loc[(path["time"] <= 0) & (path["network"] == MEAN), name]:
         axes.axhline(start, color="0.5", lw=1, ls=":", label="before the first step")

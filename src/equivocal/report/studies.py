@@ -27,7 +27,6 @@ from equivocal.store.files import write_atomically
 from equivocal.study import Study, tabulate_fit, tabulate_item
 from equivocal.study import figure_tables as tables
 from equivocal.study.claims import load_full_runs
-from equivocal.study.comparisons import add_reference_levels
 from equivocal.study.figure_tables import list_conditions
 from equivocal.study.summary import describe_stop, describe_truth, summarise_study
 from equivocal.study.tables import PRINTED_STUDIES
@@ -43,7 +42,7 @@ FILES = ("*.nc", "*.csv", "settings.toml", "tables/*.csv", "frontier/tables/*.cs
 def list_figures(study: Study) -> dict[str, Callable[[], Figure]]:
     """Return a function that draws each figure, by name and in the order of the report."""
     dataset, run, scores = study.read("activations.nc"), study.run, study.mean_scores
-    path = add_reference_levels(study.read("path.nc"), dataset)
+    path = tables.add_reference_levels(study.read("path.nc"), dataset)
     conditions, estimates = list_conditions(dataset), ["mle", *map(str, dataset["sampler"].values)]
 
     def make(

@@ -44,13 +44,14 @@ __all__ = [
 
 RECORDS = "records"
 # files and folders of the package that networks depend on, posteriors, and a point of a grid
-NETWORK_CODE = ("world", "gestalt")
+NETWORK_CODE = ("world", "gestalt", "seeds.py")
 POSTERIOR_CODE = (*NETWORK_CODE, "sampling", "inference.py")
-STUDY_CODE = (*POSTERIOR_CODE, "study", "mixed_models")
+STUDY_CODE = (*POSTERIOR_CODE, "study", "mixed_models", "metrics")
+KINDS = {".py", ".toml", ".csv", ".j2", ".css", ".svg", ".mplstyle"}  # of the package's own files
 Result = TypeVar("Result")
 
 
-def hash_content(*parts: Any, code: Sequence[str] = POSTERIOR_CODE) -> str:
+def hash_content(*parts: Any, code: Sequence[str]) -> str:
     """Return a short hash of values and of the code that makes a result of them.
 
     Parameters
@@ -58,7 +59,8 @@ def hash_content(*parts: Any, code: Sequence[str] = POSTERIOR_CODE) -> str:
     *parts
         Values that JSON can hold; others are converted to text.
     code : sequence of str
-        Files and folders of the package that the result depends on, as `hash_code` takes them.
+        Files and folders of the package that the result depends on, as `hash_code` takes them:
+        the module that makes it and whatever that imports.
 
     Returns
     -------
@@ -98,8 +100,7 @@ def hash_code(*parts: str) -> str:
     Parameters
     ----------
     *parts : str
-        Files and folders of the package, of which Python files count; without any, the whole
-        package counts, with its data.
+        Files and folders of the package, with their data; without any, the whole package.
 
     Returns
     -------
@@ -107,10 +108,9 @@ def hash_code(*parts: str) -> str:
         16 hexadecimal digits.
     """
     root = Path(__file__).parents[1]
-    kinds = {".py"} if parts else {".py", ".toml", ".csv", ".j2", ".css", ".svg", ".mplstyle"}
     places = [root / part for part in parts] or [root]
     files = {path for place in places for path in (place, *place.rglob("*"))}
-    return hash_files(*sorted(path for path in files if path.suffix in kinds))
+    return hash_files(*sorted(path for path in files if path.suffix in KINDS))
 
 
 class Store:

@@ -31,10 +31,7 @@ from equivocal.sampling import Posterior
 from equivocal.sampling.engine.settings import Snapshot
 from equivocal.study.activations import HEARD, SUMMARIES, summarise_answers, trace_truth
 from equivocal.study.settings import StudySettings
-from equivocal.study.tables import compute_measures, find_central_prior
 from equivocal.world.items import Items
-
-__all__ = ["add_reference_levels"]
 
 
 def trace_effect(run: Run, stimuli: Items, settings: StudySettings) -> xr.Dataset:
@@ -107,23 +104,6 @@ def _fill_forward(values: np.ndarray) -> np.ndarray:
     """Repeat the last values of outputs that stopped early, which are NaN from there on."""
     rows = pd.DataFrame(values.reshape(len(values), -1))
     return rows.ffill().to_numpy().reshape(values.shape)
-
-
-def add_reference_levels(path: xr.Dataset, dataset: xr.Dataset) -> xr.Dataset:
-    """Add the mean levels of trained networks and converged posterior to a path's attributes."""
-    rows = compute_measures(dataset)
-    rows = rows[
-        (rows["sampler"] == "converged")
-        & np.isclose(rows["prior"], find_central_prior(dataset))
-        & (rows["condition"] == path.attrs["condition"])
-        & rows["network"].isin(path["network"].values)
-    ]
-    levels = {}
-    for name in (str(variable) for variable in path.data_vars if variable != "time"):
-        chosen = rows[rows["measure"] == name.replace("_", " ")]
-        levels[f"mle_{name}"] = float(chosen["mle"].mean())
-        levels[f"converged_{name}"] = float(chosen["mean"].mean())
-    return path.assign_attrs(levels)
 
 
 def compare_with_exact(

@@ -24,7 +24,14 @@ from equivocal.study.tables import (
     list_own_units,
 )
 
-__all__ = ["MEAN", "NON_RELEVANT", "append_means", "list_conditions"]
+__all__ = [
+    "MEAN",
+    "NON_RELEVANT",
+    "add_reference_levels",
+    "append_means",
+    "find_stop_time",
+    "list_conditions",
+]
 
 BINS = 10  # bins of exact probability; zero has another of its own
 NON_RELEVANT = "non-relevant (mean)"
@@ -196,6 +203,32 @@ def tabulate_path(path: xr.Dataset) -> pd.DataFrame:
     table = pd.concat([table, means.assign(network=MEAN)], ignore_index=True)
     table.attrs = dict(path.attrs)
     return table
+
+
+def find_stop_time(dataset: xr.Dataset) -> float:
+    """Find the τ at which the paper's sampler stopped: the median over units and networks."""
+    times = dataset["time"].sel(sampler="paper", prior=find_central_prior(dataset))
+    return float(np.nanmedian(times))
+
+
+def add_reference_levels(path: xr.Dataset, dataset: xr.Dataset) -> xr.Dataset:
+    """Add to a path's attributes the mean levels of trained networks and converged posterior.
+
+    And `stop_time`, the τ at which the paper's sampler stopped.
+    """
+    rows = compute_measures(dataset)
+    rows = rows[
+        (rows["sampler"] == "converged")
+        & np.isclose(rows["prior"], find_central_prior(dataset))
+        & (rows["condition"] == path.attrs["condition"])
+        & rows["network"].isin(path["network"].values)
+    ]
+    levels = {"stop_time": find_stop_time(dataset)}
+    for name in (str(variable) for variable in path.data_vars if variable != "time"):
+        chosen = rows[rows["measure"] == name.replace("_", " ")]
+        levels[f"mle_{name}"] = float(chosen["mle"].mean())
+        levels[f"converged_{name}"] = float(chosen["mean"].mean())
+    return path.assign_attrs(levels)
 
 
 def tabulate_entropies(dataset: xr.Dataset) -> pd.DataFrame:

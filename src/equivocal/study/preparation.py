@@ -13,7 +13,7 @@ from equivocal.sampling.front import check_method
 from equivocal.store import read_text
 from equivocal.store.files import ensure_writable, write_text_atomically
 from equivocal.store.folders import has_run
-from equivocal.store.store import hash_content
+from equivocal.store.store import STUDY_CODE, hash_content
 from equivocal.study.settings import StudySettings, load_study
 from equivocal.study.stages import Study
 from equivocal.world import World
@@ -97,7 +97,8 @@ def prepare(settings: StudySettings, folder: Path) -> Study:
         study.settings.write(files[1])
         return files
 
-    study.store.make("prepare", hash_content(study.settings.to_dict(), text), write)
+    key = hash_content(study.settings.to_dict(), text, code=STUDY_CODE)
+    study.store.make("prepare", key, write)
     return study
 
 

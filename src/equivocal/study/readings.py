@@ -24,7 +24,7 @@ import pandas as pd
 from scipy.special import expit, logit
 
 from equivocal.inference import infer_posterior
-from equivocal.store.store import NETWORK_CODE, STUDY_CODE, hash_content, hash_files
+from equivocal.store.store import STUDY_CODE, hash_content, hash_files
 from equivocal.study.activations import list_non_relevant
 from equivocal.study.comparisons import collect_features
 from equivocal.study.designs import Design
@@ -71,7 +71,7 @@ def make_training_tasks(design: Design) -> dict[str, Task]:
     world, tasks = World.load(design.study.world_source), {}
     for one in design.points:
         training = make_point(design.study, one).settings.training_settings
-        key = hash_content("scores", world.fingerprint, asdict(training), code=NETWORK_CODE)
+        key = hash_content("scores", world.fingerprint, asdict(training), code=STUDY_CODE)
         tasks[key] = Task(world, training, _score_networks, (), _is_score)
     return tasks
 

@@ -39,7 +39,6 @@ from equivocal.store.store import (
     NETWORK_CODE,
     POSTERIOR_CODE,
     Store,
-    hash_code,
     hash_content,
     hash_files,
 )
@@ -61,7 +60,11 @@ FRONTIER = "frontier/tables/frontier.csv"  # written by `map_frontier` in the fo
 ANALYSED = ("activations.nc", "exact.nc", "nuts.nc", "scores.csv", "settings.toml", FRONTIER)
 NEEDED = ("claims.csv", "tables/means.csv", "tables/paired_models.csv")  # read by the report
 PROBED = ("probe", "path", "exact", "nuts", "flat_table")  # records of the stage `probe`
-PROBE_CODE = (*POSTERIOR_CODE, "study/activations.py", "study/comparisons.py")
+# what posteriors and answers depend on
+PROBE_CODE = (
+    *POSTERIOR_CODE,
+    *(f"study/{name}.py" for name in ("activations", "comparisons", "settings", "stages")),
+)
 
 
 class _Job(NamedTuple):
@@ -162,7 +165,8 @@ class Study:
         inference = self.settings.inference
         how = inference.samplers[job.sampler].model_dump()
         seed, network = inference.get_seed(job.network), self.network_keys[job.network]
-        return hash_content(network, how, job.variance, inference.rows, seed, self.sampled_units)
+        what = network, how, job.variance, inference.rows, seed, self.sampled_units
+        return hash_content(*what, code=PROBE_CODE)
 
     def infer(self, on_step: Advance, begin: Begin = partial) -> None:
         """Sample every posterior that is missing.
@@ -309,7 +313,7 @@ class Study:
         named = [settings.name, settings.quick_run, settings.inference.central_prior]
         posteriors = [self._hash_job(job) for job in self._jobs]
         stimuli = hash_files(self.folder / "stimuli.csv")
-        return hash_content(posteriors, asked, named, stimuli)
+        return hash_content(posteriors, asked, named, stimuli, code=PROBE_CODE)
 
     def _ask_networks(self, begin: Begin) -> xr.Dataset:
         """Compute the answers of all networks and posteriors to the stimuli."""
@@ -439,7 +443,7 @@ class Study:
         """
         paths = sorted(path for pattern in patterns for path in self.folder.glob(pattern))
         files = [(str(path.relative_to(self.folder)), hash_files(path)) for path in paths]
-        return hash_content(files, hash_code())
+        return hash_content(files, code=())
 
     def _write_analysis(self) -> list[Path]:
         dataset = self.read("activations.nc")

@@ -18,7 +18,12 @@ import pandas as pd
 
 from equivocal.errors import format_number, join_names
 from equivocal.study.claims import FullRuns, judge_nearer_to_truth, load_full_runs, select_kinds
-from equivocal.study.figure_tables import ALPHA, select_clear_changes, select_largest_change
+from equivocal.study.figure_tables import (
+    ALPHA,
+    find_stop_time,
+    select_clear_changes,
+    select_largest_change,
+)
 from equivocal.study.grids import CHOICES
 from equivocal.study.readings import find_nearest, load_facts, relate_facts, tabulate_together
 from equivocal.study.settings import read_record
@@ -93,14 +98,13 @@ def count_verdicts(claims: pd.DataFrame) -> str:
 
 
 def describe_stop(study: Study) -> str:
-    """Say in words where the paper's sampler stops, with the τ reached (median over all units)."""
+    """Say in words where the paper's sampler stops, with the τ that is reached."""
     inference = study.settings.inference
     steps = inference.samplers["paper"].num_steps
     words = "where the sampler stops" if steps is None else f"after {steps} steps of the sampler"
     if not (study.folder / "activations.nc").exists():
         return words
-    times = study.read("activations.nc")["time"].sel(sampler="paper", prior=inference.central_prior)
-    return f"{words} (τ = {np.nanmedian(times):.2g})"
+    return f"{words} (τ = {find_stop_time(study.read('activations.nc')):.2g})"
 
 
 def _describe_method(study: Study, stop: str) -> str:

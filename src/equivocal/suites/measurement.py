@@ -37,7 +37,7 @@ from equivocal.gestalt import Network, Run, SentenceGestalt
 from equivocal.gestalt.storage import name_arrays
 from equivocal.inference import SamplerSettings, collect_last_layer, infer_posterior
 from equivocal.sampling import Posterior
-from equivocal.store.store import Store, hash_content
+from equivocal.store.store import NETWORK_CODE, POSTERIOR_CODE, Store, hash_content
 from equivocal.study.word_measures import (
     MEASURES,
     WordMeasure,
@@ -53,6 +53,12 @@ __all__ = ["ROWS", "SAMPLER", "SURPRISE", "VARIANCE", "choose_measures", "sample
 INTERVAL = (0.025, 0.975)
 VARIANCE = 1.0  # the paper's central prior
 ROWS = "every word"
+# what posteriors and readings depend on; items are in their keys
+SUITE_CODE = (
+    *POSTERIOR_CODE,
+    *(f"suites/{name}.py" for name in ("measurement", "reading", "suite")),
+    *(f"study/{name}.py" for name in ("settings", "word_measures")),
+)
 SAMPLER = SamplerSettings(method="exact-flow", num_particles=64, tolerance=0.01)
 
 
@@ -69,7 +75,9 @@ def hash_network(run: Run, index: int) -> str:
     weights = hashlib.sha256()
     for array in name_arrays(run.models[index]).values():
         weights.update(np.asarray(array).tobytes())
-    return hash_content(weights.hexdigest(), run.world.fingerprint, asdict(run.settings))
+    return hash_content(
+        weights.hexdigest(), run.world.fingerprint, asdict(run.settings), code=NETWORK_CODE
+    )
 
 
 def sample_particles(
@@ -96,7 +104,9 @@ def sample_particles(
     name = f"posteriors/{run.world.name}/{index:02d}"
     posterior = store.load_or_make(
         name,
-        hash_content(hash_network(run, index), sampler.model_dump(), VARIANCE, ROWS),
+        hash_content(
+            hash_network(run, index), sampler.model_dump(), VARIANCE, ROWS, code=SUITE_CODE
+        ),
         ".safetensors",
         load=Posterior.load,
         make=lambda: infer_posterior(

@@ -39,8 +39,8 @@ from scipy.special import expit
 from equivocal.gestalt import Run
 from equivocal.inference import SamplerSettings, collect_last_layer, infer_posterior
 from equivocal.store import UnreadableError, read_json
-from equivocal.store.store import POSTERIOR_CODE, Store, hash_content
-from equivocal.suites.measurement import ROWS, hash_network
+from equivocal.store.store import Store, hash_content
+from equivocal.suites.measurement import ROWS, SUITE_CODE, hash_network
 from equivocal.suites.suite import Construction
 from equivocal.world import ImpossibleSentenceError
 
@@ -121,7 +121,7 @@ class Reader:
         what = hash_network(self.run, self.index), asked, about, SAMPLER.model_dump()
         readings = self.store.load_or_make(
             f"readings/{self.construction.name}/{self.index:02d}_v{variance:g}_n{heard}",
-            hash_content(*what, code=(*POSTERIOR_CODE, "suites")),
+            hash_content(*what, code=SUITE_CODE),
             ".json",
             load=lambda path: load_readings(path, len(items)),
             make=lambda: self._sample(variance, heard),
