@@ -249,6 +249,14 @@ def test_the_number_of_steps_stands_beside_the_time_that_they_reach(finished: St
     assert [label for line in panel.lines if (label := str(line.get_label())).endswith(reached)]
 
 
+def test_the_rows_of_a_network_are_collected_once_for_all_its_posteriors(finished: Study) -> None:
+    study = open_study(finished.folder)
+    assert study._collect_rows(1) is study._collect_rows(1)
+    for index in (0, 1):
+        trained = finished.run.networks[index].last_layer().sel(unit=list(study.sampled_units))
+        np.testing.assert_array_equal(study._collect_rows(index).trained, trained)
+
+
 def test_a_second_run_does_nothing(finished: Study) -> None:
     files = [*sorted(finished.folder.rglob("*.safetensors")), finished.folder / "activations.nc"]
     before = [file.stat().st_mtime_ns for file in files]

@@ -1,5 +1,6 @@
 """Worker processes: the same bits as in this process, and none is left behind."""
 
+import json
 import os
 import signal
 import subprocess
@@ -14,7 +15,8 @@ from benchmarks.same_results import find_differences
 from equivocal.errors import UserError
 from equivocal.experiments import studies
 from equivocal.gestalt import Run
-from equivocal.study.workers import open_workers
+from equivocal.study import load_study, prepare
+from equivocal.study.workers import count_workers, open_workers
 from tests.study.test_running import made, quiet
 
 
@@ -60,7 +62,7 @@ def end_as_by_the_system() -> None:
 
 def test_a_worker_that_the_system_ends_gives_one_sentence_with_a_way_out(tmp_path: Path) -> None:
     with (
-        pytest.raises(UserError, match="memory.*`--workers 1`"),
+        pytest.raises(UserError, match="memory.* --workers 1`"),
         open_workers(2, tmp_path) as begin,
     ):
         begin(end_as_by_the_system)()
@@ -69,7 +71,8 @@ def test_a_worker_that_the_system_ends_gives_one_sentence_with_a_way_out(tmp_pat
 SENDING = """
 import os, subprocess, sys
 from pathlib import Path
-from equivocal.study.workers import open_workers
+from equivocal.study import load_study, prepare
+from equivocal.study.workers import count_workers, open_workers
 
 with open_workers(2, Path(sys.argv[1])) as begin:
     from tests.study.test_workers import end_while_sending
@@ -104,10 +107,33 @@ def test_the_time_is_announced_before_any_work(
     assert "this takes a minute or two on 1 core of a server" in capsys.readouterr().err
 
 
-def test_the_estimate_counts_what_is_missing(small_run: Run, tmp_path: Path) -> None:
+def test_the_estimate_asks_by_key_what_is_missing(small_run: Run, tmp_path: Path) -> None:
     study = made(tmp_path, small_run)
     trained = studies.estimate_seconds(study)
-    (study.folder / "records" / "networks.json").unlink()
-    assert studies.estimate_seconds(study) > trained
-    many = made(tmp_path / "many", small_run, **{"inference.prior_variances": [0.1, 1.0, 2.0]})
-    assert studies.estimate_seconds(many) > trained
+    study.infer(quiet)
+    sampled = studies.estimate_seconds(study)
+    study.probe(quiet)
+    assert studies.estimate_seconds(study) == 0 < sampled < trained
+
+    for record in (study.folder / "records").rglob("*.json"):  # as if other code had made them
+        known = json.loads(record.read_text())
+        record.write_text(json.dumps(known | {"key": "0" * 16}))
+    stale = studies.estimate_seconds(study)
+    assert stale > trained
+    empty = made(tmp_path / "empty", small_run)
+    (empty.folder / "records" / "networks.json").unlink()
+    assert studies.estimate_seconds(empty) == stale
+
+
+def test_a_whole_study_is_announced_with_its_minutes_and_takes_several_workers(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    study = prepare(load_study("paper"), tmp_path)
+    seconds = studies.estimate_seconds(study)
+    assert seconds == 2 * studies.TRAINING + studies.OTHER + sum(studies.PARTS.values())
+    for workers in (1, 2):
+        assert studies._announce_time(study, workers) == workers
+    assert studies._announce_time(study, None) == count_workers()
+    said = " ".join(capsys.readouterr().err.split())
+    assert "about 17 minutes on 1 core of" in said
+    assert "about 12 minutes on 2 cores of" in said

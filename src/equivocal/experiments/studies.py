@@ -14,14 +14,16 @@ from typing import TYPE_CHECKING, Any
 
 from equivocal.experiments import Figures, Result
 from equivocal.experiments.networks import train_or_load
+from equivocal.gestalt.storage import hash_run
 from equivocal.machine import describe_device
 from equivocal.progress import announce, progress
 from equivocal.store import read_table
-from equivocal.store.folders import has_run, refuse_foreign_files
+from equivocal.store.folders import NETWORKS, open_run, refuse_foreign_files
 from equivocal.store.locks import hold_folder
 from equivocal.study import Study, StudySettings, load_study, open_study, prepare
 from equivocal.study.tables import PRINTED_STUDIES
 from equivocal.study.workers import Begin, count_workers, open_workers
+from equivocal.world import World
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -33,13 +35,15 @@ __all__ = ["StudyResult", "analyse", "infer", "probe", "report", "reproduce", "r
 
 WRITTEN = ("settings.toml", "stimuli.csv", "activations.nc", "claims.csv", "report.html", "tables")
 OTHER_WORLD = "slips"  # where reversed sentences have a true answer
-# Seconds of one core of a server (AMD EPYC), measured on the parts of the study `paper`: an epoch,
-# for each sentence or, where questions are drawn one by one, each step; a posterior of 176 units,
-# and its answers; what else is done for a network of the other world; `CHAINS` for each network;
-# and what runs by itself.
-SENTENCE, STEP, POSTERIOR, ANSWERS, OTHER, ALONE = 5e-5, 5e-3, 4.3, 0.8, 7.0, 30.0
-CHAINS = {"path": 3.0, "exact": 5.0, "nuts": 38.0}
-UNITS, TRACKED = 176, 9
+# Seconds of one core of a server (AMD EPYC) that the study `paper` took, of which each part is
+# scaled: training the networks of a world, answers in the other world, results by their records,
+# and what runs by itself
+TRAINING, OTHER, ALONE = 270.0, 65.0, 30.0
+PARTS = {"posteriors": 240.0, "probe": 45.0, "path": 30.0, "exact": 50.0, "nuts": 40.0}
+# The share of the work that kept but one core busy: `benchmarks.reproduction` took 781 s on two
+# cores, beside some other work, and 1,121 s of processor time.
+SERIAL = 0.4
+PAPER = {"networks": 10, "sentences": 10_000, "epochs": 60}
 WORTH = 60.0  # seconds of work from which on worker processes are worth their start
 
 
@@ -241,34 +245,30 @@ def _announce_time(study: Study, workers: int | None) -> int:
         most = 1
     if not describe_device():  # nothing was measured on a GPU
         cores = f"{most} core{'s' * (most > 1)}"
-        minutes = (seconds / most + ALONE) / 60
+        minutes = (seconds * (SERIAL + (1 - SERIAL) / most) + ALONE) / 60
         how_long = f"about {minutes:.0f} minutes" if minutes > 1.5 else "a minute or two"
         announce(f"this takes {how_long} on {cores} of a server; interrupted, it can be continued")
     return most
 
 
 def estimate_seconds(study: Study) -> float:
-    """Estimate the processor time of what the folder of a study lacks, from measured parts."""
-    settings, folder = study.settings, study.folder
-    training, inference = settings.training_settings, settings.inference
-    networks, printed = training.networks, settings.name in PRINTED_STUDIES
-    epoch = SENTENCE * training.sentences if training.batch else STEP * training.steps
-    places = [folder, *[folder / "frontier" / "networks"] * printed]
-    seconds = networks * training.epochs * epoch * sum(not has_run(place) for place in places)
-    if printed and not (folder / "frontier" / "tables").exists():
-        seconds += OTHER * networks
-    posteriors = networks * len(inference.samplers) * len(inference.prior_variances)
-    size = (len(study.world.units) if inference.units == "all" else TRACKED) / UNITS
-    answered = (folder / "activations.nc").exists()
-    if settings.keep_posteriors or not answered:
-        missing = posteriors - len([*folder.glob("posteriors/*/*.safetensors")])
-        seconds += max(0, missing) * POSTERIOR * size
-    if not answered:
-        seconds += posteriors * ANSWERS * size
-    for name, each in CHAINS.items():
-        if not (folder / f"{name}.nc").exists():
-            seconds += each * min(networks, getattr(settings, name).networks)
-    return seconds
+    """Estimate the processor time of what a study lacks by key, from that of the study `paper`."""
+    training = study.settings.training_settings
+
+    def lacks_networks(folder: Path, world: World) -> bool:
+        return open_run(folder).find(NETWORKS, hash_run(world, training), warn=False) is None
+
+    untrained = lacks_networks(study.folder, study.world)
+    missing = study.measure_missing(trained=not untrained)
+    epochs = training.epochs / PAPER["epochs"]
+    seconds = TRAINING * epochs * untrained
+    seconds += sum(PARTS[name] * missing[name] for name in PARTS)
+    if study.settings.name in PRINTED_STUDIES:
+        place = study.folder / "frontier" / "networks"
+        untrained = lacks_networks(place, World.load(OTHER_WORLD))
+        seconds += TRAINING * epochs * untrained + OTHER * max(untrained, missing["probe"])
+    share = training.networks * training.sentences / (PAPER["networks"] * PAPER["sentences"])
+    return seconds * share
 
 
 def _map_frontier(study: Study) -> None:

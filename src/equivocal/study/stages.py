@@ -18,7 +18,7 @@ will be reused.
 
 import gzip
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 from itertools import product
 from pathlib import Path
@@ -98,6 +98,7 @@ class Study:
 
     settings: StudySettings
     folder: Path
+    _kept: tuple[int, LayerRows] | None = field(default=None, init=False)
 
     def __reduce__(self) -> tuple[Callable[..., "Study"], tuple[StudySettings, Path]]:
         """Send a worker only what it needs to open the study itself."""
@@ -187,6 +188,19 @@ class Study:
             missing = missing[1:]
         on_step(len(jobs), len(jobs), "all posteriors are done")
 
+    def measure_missing(self, *, trained: bool = True) -> dict[str, float]:
+        """Return the share that is missing of the posteriors and of each result of `probe`.
+
+        Parameters
+        ----------
+        trained : bool
+            Whether the networks are there; without them everything is missing.
+        """
+        if not trained:
+            return {name: float(self._is_wanted(name)) for name in ("posteriors", *PROBED)}
+        shares = {name: float(self._is_missing(name)) for name in PROBED}
+        return {"posteriors": len(self._list_missing()) / len(self._jobs), **shares}
+
     def _list_missing(self) -> list[_Job]:
         """List the posteriors that are not finished, of those that are needed."""
         if not self._needs_posteriors:
@@ -203,10 +217,13 @@ class Study:
         self.store.make(job.name, self._hash_job(job), work)
 
     def _collect_rows(self, index: int) -> LayerRows:
-        """Collect the rows of the sampled units of one network."""
-        units = self.run.world.units
-        layer = collect_last_layer(self.run, self.run.networks[index], self.settings.inference.rows)
-        return layer.select([units.index(unit) for unit in self.sampled_units])
+        """Collect the rows of the sampled units of one network; those of the last one are kept."""
+        if self._kept is None or self._kept[0] != index:
+            run, units = self.run, self.run.world.units
+            layer = collect_last_layer(run, run.networks[index], self.settings.inference.rows)
+            numbers = [units.index(unit) for unit in self.sampled_units]
+            self._kept = index, layer.select(numbers)
+        return self._kept[1]
 
     def _sample(self, job: _Job) -> Posterior:
         inference, rows = self.settings.inference, self._collect_rows(job.network)

@@ -407,7 +407,8 @@ def judge_faster(entry: Entry, facts: Facts, sampler: str) -> Finding:
     ours, theirs = (float(nuts[f"seconds_{name}"]) for name in (sampler, "nuts"))
     verdict = grade([ours < theirs], [alike.verdict == REPLICATED])
     count = len(str(nuts["units"]).split(", "))
-    text = f"{ours:.3g} s, NUTS {theirs:.3g} s ({count} units of one network, one run)"
+    timed = f"{count} units of one network, one run, perhaps beside other work"
+    text = f"{ours:.3g} s, NUTS {theirs:.3g} s ({timed})"
     return Finding(text, verdict, facts.explain("faster", verdict))
 
 

@@ -91,7 +91,7 @@ def open_workers(workers: int, folder: Path) -> Iterator[Begin]:
         if isinstance(error, BrokenProcessPool):
             raise UserError(
                 "a worker process was ended by the system, perhaps for lack of memory; what is "
-                "finished is kept, and the same command with `--workers 1` needs the least."
+                "finished is kept, and `equivocal reproduce --workers 1` goes on with the least."
             ) from None
         raise
     finally:
