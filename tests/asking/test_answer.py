@@ -1,6 +1,7 @@
 """The forms of an answer: JSON, tables, pictures, a summary."""
 
 import json
+import pickle
 from dataclasses import replace
 
 import numpy as np
@@ -27,6 +28,24 @@ def test_json_has_the_documented_keys(answer: Answer) -> None:
                 assert {"filler", "mle", "bayes", "low", "high"} <= belief.keys()
                 assert 0 <= belief["low"] <= belief["high"] <= 1
         assert 0 <= word["epistemic"] <= word["entropy"]
+
+
+def test_an_answer_is_plain_data_that_knows_the_truth_of_its_readings(
+    garden_mind: Comprehender,
+) -> None:
+    answer = garden_mind.answer("the cat chases the mouse")
+    content = pickle.dumps(answer)
+    assert b"World" not in content
+    again, known = pickle.loads(content), 0
+    for position in range(3):
+        for one, copy in zip((answer, *answer.networks), (again, *again.networks), strict=True):
+            assert one.readings(position) == copy.readings(position)
+            for reading in copy.readings(position):
+                fillers = {role: belief.filler for role, belief in reading.parts.items()}
+                heard = answer.heard.first(position + 1)
+                assert reading.truth == garden_mind.world.true_joint_belief(heard, fillers)
+                known += 1
+    assert known >= 3
 
 
 def test_the_likeliest_come_first(answer: Answer) -> None:
@@ -139,7 +158,8 @@ def test_summary_names_the_truth(garden_mind: Comprehender) -> None:
     agent, patient = (answer.roles.index(role) for role in ("agent", "patient"))
     cat, mouse = (answer.fillers.index(word) for word in ("cat", "mouse"))
     truth[-1, agent, [cat, mouse]] = truth[-1, patient, [mouse, cat]] = 0.523, 0.477
-    open_ = replace(sure, truth=truth, entropy=0 * sure.entropy)
+    rival = {(2, ("agent", "mouse"), ("patient", "cat"), ("action", "chase")): 0.0}
+    open_ = replace(sure, truth=truth, entropy=0 * sure.entropy, joint=sure.joint | rival)
     _, second, exact, last = open_.summary.split("\n")
     assert second == "Rival: the mouse chases the cat (agent mouse 0 %, patient cat 0 %)."
     assert exact == "Exact probability of the reading > 99.9 %, of the other 0 %."

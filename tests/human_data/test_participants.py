@@ -129,6 +129,7 @@ def test_small_numbers_are_shown_and_no_zero_has_a_sign() -> None:
     """By round-off, and since b is estimated without bias, it may be a little below zero."""
     assert format_estimate(-0.000213, -0.00049, -1e-18) == "−2.13 × 10⁻⁴ (−4.90 × 10⁻⁴ to 0)"
     assert format_estimate(0.9684) == "0.968 (–)"
+    assert format_estimate(4e-7, 1e-7, 0.1) == "4.00 × 10⁻⁷ (1.00 × 10⁻⁷ to 0.1)"
     assert format_estimate(-1e-17, -0.0, 0.0) == "0 (0 to 0)"
 
 

@@ -4,7 +4,6 @@
 keys are a public interface: do not rename them.
 """
 
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import isnan
@@ -73,8 +72,8 @@ class Answer:
     indicated: dict[str, str] = field(default_factory=dict)  # role → word, by syntax alone
     verbs: dict[str, str] = field(default_factory=dict)  # action → its inflected form
     networks: tuple["Answer", ...] = ()  # the answer of each network alone
-    # exact probability, after a word, that fillers have their roles all at once, where it is known
-    find_joint: Callable[[int, Mapping[str, str]], float | None] | None = None
+    # exact probability of all parts of a reading together, where it is known, by `name_parts`
+    joint: dict[tuple[Any, ...], float] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         return f"<Answer to {self.sentence!r}: {self.summary}>"

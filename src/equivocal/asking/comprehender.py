@@ -5,8 +5,8 @@
 
 import unicodedata
 from collections import OrderedDict
-from collections.abc import Mapping
-from functools import cached_property, lru_cache, partial
+from functools import cached_property, lru_cache
+from itertools import product
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -19,9 +19,10 @@ from equivocal.asking.ensembles import Ensembles, Heard, NumpyNetwork, listen, s
 from equivocal.asking.posteriors import open_own
 from equivocal.asking.shipped import open_shipped
 from equivocal.asking.source import CONVERGED, Source
+from equivocal.asking.summary import find_parts, name_parts
 from equivocal.asking.vocabulary import Vocabulary, find_indicated_roles
 from equivocal.errors import UserError, join_names
-from equivocal.world import ImpossibleSentenceError, Utterance, World
+from equivocal.world import Utterance, World
 from equivocal.world.queries import NO_NODE
 
 __all__ = ["MOST_WORDS", "Comprehender", "Latest", "ask", "parse_sentence"]
@@ -229,7 +230,7 @@ class Comprehender:
             "truth": self._find_truths(utterance),
             "indicated": find_indicated_roles(self.world, utterance),
             "verbs": words.verbs,
-            "find_joint": partial(_find_joint, self.world, utterance),
+            "joint": {},
         }
 
         def build(voice: int, **named: Any) -> Answer:
@@ -251,7 +252,9 @@ class Comprehender:
             for n, (name, time) in enumerate(zip(self._names, ensembles.times, strict=True), 1)
         )
         time = self._find_time(prior_variance, step)
-        return build(0, network=self._name, time=time, networks=tuple(alone))
+        answer = build(0, network=self._name, time=time, networks=tuple(alone))
+        self._add_joint(answer)
+        return answer
 
     def _hear(self, utterance: Utterance, prior_variance: float, step: int | str) -> Heard:
         """Process a sentence by all networks, reusing prefixes that were processed recently."""
@@ -309,6 +312,16 @@ class Comprehender:
             truth[last] = self._find_truth_once(node)
         return truth
 
+    def _add_joint(self, answer: Answer) -> None:
+        """Add the exact probabilities of the readings of an answer and of each network's own."""
+        possible = [n for n in range(len(answer.words)) if answer.is_possible(n)]
+        for position, one in product(possible, (answer, *answer.networks)):
+            for parts in find_parts(one, position).values():
+                name = name_parts(position, parts)
+                if name not in answer.joint:  # which all of them share
+                    heard = answer.heard.first(position + 1)
+                    answer.joint[name] = self.world.true_joint_belief(heard, dict(name[1:]))
+
     def _find_truth(self, node: int) -> NDArray[np.float64]:
         """Return exact beliefs (role, filler) after one prefix, NaN for roles never asked."""
         queries = self.world.all_derivations.queries
@@ -318,17 +331,6 @@ class Comprehender:
         beliefs = queries.targets(rows)[asked]
         truth[queries.probe[rows][asked]] = beliefs[:, self.vocabulary.units]
         return truth
-
-
-def _find_joint(
-    world: World, utterance: Utterance, position: int, fillers: Mapping[str, str]
-) -> float | None:
-    """Return the exact probability of fillers of several roles together, if it is known."""
-    try:
-        heard = utterance.first(position + 1)
-        return world.true_joint_belief(heard, fillers) if world.is_exact else None
-    except ImpossibleSentenceError:
-        return None
 
 
 _open_comprehender = lru_cache(maxsize=4)(Comprehender)  # tens of megabytes each

@@ -13,7 +13,7 @@ Change the wording in `web/static/summary.js` too; that file is given the bounds
 """
 
 from itertools import product
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from equivocal.asking.answer import Answer, Belief
@@ -61,17 +61,25 @@ def summarise(answer: "Answer", position: int) -> str:
 
 def find_readings(answer: "Answer", position: int) -> list[Reading]:
     """Find the reading after a word, and its rival if it has one."""
+    return [
+        Reading(kind, parts, answer.joint.get(name_parts(position, parts)))
+        for kind, parts in find_parts(answer, position).items()
+    ]
+
+
+def name_parts(position: int, parts: Parts) -> tuple[Any, ...]:
+    """Name the parts of a reading after a word, as `Answer.joint` does."""
+    return position, *((role, belief.filler) for role, belief in parts.items())
+
+
+def find_parts(answer: "Answer", position: int) -> dict[str, Parts]:
+    """Find the parts of the reading after a word, and of its rival if it has one, by kind."""
     found = {
         role: belief
         for role, belief in _find_whole(answer, position).items()
         if belief.bayes >= EARLY
     }
-    kinds = {"reading": found, **_find_rival(answer, position, found)} if found else {}
-    find_joint = answer.find_joint or (lambda *_: None)
-    return [
-        Reading(kind, parts, find_joint(position, {role: b.filler for role, b in parts.items()}))
-        for kind, parts in kinds.items()
-    ]
+    return {"reading": found, **_find_rival(answer, position, found)} if found else {}
 
 
 def _find_whole(answer: "Answer", position: int) -> Parts:

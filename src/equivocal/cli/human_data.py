@@ -7,7 +7,7 @@ import typer
 
 from equivocal.cli import console
 from equivocal.cli.console import out, show_frame, show_note, show_summary
-from equivocal.errors import UserError, format_number
+from equivocal.errors import UserError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -257,7 +257,7 @@ def _simulate_trials(experiment: "Experiment", folder: Path, how: dict[str, Any]
 
 def _simulate_answers(source: Path, folder: Path, asked: dict[str, Any]) -> None:
     """Let comprehenders answer questions and print how often each reading was given."""
-    from equivocal.experiments.answers import simulate_answers
+    from equivocal.experiments.answers import format_share, simulate_answers
 
     given = {name: value for name, value in asked.items() if value is not None}
     result = simulate_answers(source, folder, **given)
@@ -265,8 +265,7 @@ def _simulate_answers(source: Path, folder: Path, asked: dict[str, Any]) -> None
     table = result.tables["readings"]
     wide = table.pivot(index="condition", columns="measure", values="value")
     cells = {name: f"{{{name}}}" for name in table["measure"].unique()}
-    digits = wide.round(6).map(format_number)  # round-off is zero, and no zero has a sign
-    shown = digits.loc[table["condition"].unique()].reset_index()
+    shown = wide.map(format_share).loc[table["condition"].unique()].reset_index()
     show_frame(shown, {"condition": "{condition}", **cells}, title="readings by condition")
     show_note("readings")
     advice = (

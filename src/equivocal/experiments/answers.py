@@ -259,13 +259,22 @@ def _summarise(
     )
 
 
+def format_share(value: float) -> str:
+    """Format a share of answers by significant digits; round-off is zero, without a sign.
+
+    >>> format_share(4e-7), format_share(-1e-17)
+    ('4.00 × 10⁻⁷', '0')
+    """
+    return format_number(round(value, 12))
+
+
 def format_estimate(value: float, low: float = np.nan, high: float = np.nan) -> str:
-    """Format a number and its interval by significant digits; round-off is zero, never "-0.000".
+    """Format a share and its interval.
 
     >>> format_estimate(-0.00021, -1e-17, 0.0312), format_estimate(0.0), format_estimate(np.nan)
     ('−2.10 × 10⁻⁴ (0 to 0.0312)', '0 (–)', '–')
     """
-    shown, least, most = (format_number(round(number, 6)) for number in (value, low, high))
+    shown, least, most = map(format_share, (value, low, high))
     if np.isnan(value):
         return shown
     return f"{shown} ({least})" if np.isnan(low) else f"{shown} ({least} to {most})"
