@@ -31,7 +31,7 @@ from equivocal.seeds import Seed, choose_seed
 from equivocal.store import hash_files
 from equivocal.store.folders import NETWORKS, open_run
 
-__all__ = ["ALL", "READERS", "simulate_answers"]
+__all__ = ["ALL", "READERS", "format_share", "simulate_answers"]
 
 READERS = ("draw", "argmax")
 ALL = "all conditions"
@@ -261,6 +261,16 @@ def _summarise(
 
 def format_share(value: float) -> str:
     """Format a share of answers by significant digits; round-off is zero, without a sign.
+
+    Parameters
+    ----------
+    value : float
+        A number of about the size of a share, or NaN.
+
+    Returns
+    -------
+    str
+        As `format_number` gives it.
 
     >>> format_share(4e-7), format_share(-1e-17)
     ('4.00 × 10⁻⁷', '0')

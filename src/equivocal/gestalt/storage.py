@@ -32,7 +32,7 @@ from equivocal.store.folders import NETWORKS, RECORD, TRAIN_AGAIN, check_run, lo
 from equivocal.store.store import NETWORK_CODE, Store, hash_content
 from equivocal.world import World
 
-__all__ = ["name_arrays", "write_settings"]
+__all__ = ["hash_run", "name_arrays", "write_settings"]
 
 FORMAT = 1
 WRITTEN = ("world.toml", "networks", "curves.csv", "scores.csv")  # beside run.toml
@@ -51,7 +51,20 @@ def name_arrays(model: SentenceGestalt) -> dict[str, Any]:
 
 
 def hash_run(world: World, settings: TrainingSettings) -> str:
-    """Return the key of a run."""
+    """Return the key of a run.
+
+    Parameters
+    ----------
+    world : World
+        The world in which the networks are trained.
+    settings : TrainingSettings
+        How they are trained.
+
+    Returns
+    -------
+    str
+        A hash of both and of the code that trains.
+    """
     return hash_content(world.fingerprint, asdict(settings), code=NETWORK_CODE)
 
 
