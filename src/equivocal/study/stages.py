@@ -98,7 +98,7 @@ class Study:
 
     settings: StudySettings
     folder: Path
-    _kept: tuple[int, LayerRows] | None = field(default=None, init=False)
+    _kept: tuple[int, LayerRows] | None = field(default=None, init=False, repr=False)
 
     def __reduce__(self) -> tuple[Callable[..., "Study"], tuple[StudySettings, Path]]:
         """Send a worker only what it needs to open the study itself."""
@@ -189,12 +189,17 @@ class Study:
         on_step(len(jobs), len(jobs), "all posteriors are done")
 
     def measure_missing(self, *, trained: bool = True) -> dict[str, float]:
-        """Return the share that is missing of the posteriors and of each result of `probe`.
+        """Measure what is missing of the posteriors and of the results of `probe`.
 
         Parameters
         ----------
         trained : bool
             Whether the networks are there; without them everything is missing.
+
+        Returns
+        -------
+        dict of str to float
+            The share that is missing, by "posteriors" and the names of results.
         """
         if not trained:
             return {name: float(self._is_wanted(name)) for name in ("posteriors", *PROBED)}
