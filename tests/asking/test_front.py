@@ -17,7 +17,6 @@ from safetensors.numpy import load_file, save_file
 import equivocal
 from equivocal import gestalt
 from equivocal.asking import AskSettings, Comprehender, Source
-from equivocal.asking.summary import describe_doubt
 from equivocal.errors import UserError
 from equivocal.world import World, read_example
 from tests.asking.conftest import TINY
@@ -194,7 +193,7 @@ def test_all_networks_of_a_folder_are_asked(saved_run: Path, garden_mind: Compre
     assert [one.network for one in answer.networks] == ["network 0", "network 1"]
     alone = garden_mind.answer("the cat chases the mouse")
     np.testing.assert_array_equal(answer.networks[1].bayes, alone.bayes)
-    assert "between the 2 networks" in describe_doubt(answer)
+    assert "between the 2 networks" in answer.summary
 
 
 def test_networks_that_cannot_answer_together_are_told_apart(

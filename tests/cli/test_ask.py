@@ -140,6 +140,7 @@ def test_the_time_stands_beside_the_step_of_the_paper() -> None:
         converged, paper = (
             " ".join(run(*chosen, *more).stdout.split()) for more in ((), ("--step", "17"))
         )
+        assert paper.startswith(f"the man eats at step 17 (τ = {time}) Reads: ")
         assert converged.endswith(
             f"This is the converged posterior; the paper stops before, at τ = {time}: --step 17."
         )

@@ -31,6 +31,7 @@ SENTENCES = [
     "woman pizza in the park likes",
     "on Sunday the rose plants the boy in the living room",
     "the girl",
+    "during breakfast, the egg eats the egg",
 ]
 
 
@@ -203,7 +204,7 @@ def test_without_options_it_is_what_the_command_prints(tab: Any) -> None:
         ("during", {}, "“during” is the last word"),
         ("egg", {"step": 2}, "no step 2; choose from 0, 1"),
         ("egg", {"prior": 2}, "no prior variance 2; choose from 0.01, 1, 5"),
-        ("egg", {"world": "nowhere"}, "no world “nowhere” here; choose from paper, slips"),
+        ("egg", {"world": "nowhere"}, "no world “nowhere” here; choose from slips, paper"),
     ],
 )
 def test_what_cannot_be_answered_is_explained(
@@ -215,6 +216,14 @@ def test_what_cannot_be_answered_is_explained(
         [sentence, options],
     )
     assert message in told
+
+
+def test_a_link_without_a_world_asks_the_default(tab: Any) -> None:
+    tab.goto(tab.url.partition("#")[0] + "#sentence=the boy plays chess")
+    tab.reload()
+    tab.wait_for_selector("svg.picture")
+    printed = CliRunner().invoke(app, ["ask", "the boy plays chess", "--json"])
+    assert tab.input_value("#world") == json.loads(printed.output)["world"] == "slips"
 
 
 def test_table_is_that_of_python(tab: Any, minds: dict[str, Comprehender], tmp_path: Path) -> None:

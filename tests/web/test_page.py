@@ -1,6 +1,7 @@
 """The page in a real browser: clicks what a person would, looks at what a person would see."""
 
 import re
+import shutil
 import urllib.parse
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,7 +11,6 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 
 from equivocal.asking import Comprehender
-from equivocal.asking.summary import describe_doubt
 from tests.web.test_engine import compare
 
 REVERSAL = "during dinner, the pizza eats the woman"
@@ -102,17 +102,17 @@ def test_first_visit_shows_the_papers_reversal(page: Any, server: str, mind: Com
         assert shown == pytest.approx(expected.belief(3, role, filler).bayes, abs=1e-4)
         trained = bar(page, role, filler, "mle")
         assert trained == pytest.approx(expected.belief(3, role, filler).mle, abs=1e-4)
-    first, *others = expected.summary.split("\n")
+    first, *others, doubt, alone = expected.summary.split("\n")
     assert plain_text(page, ".summary .headline") == first
     assert plain_text(page, ".summary .behind") == " ".join(others)
-    assert plain_text(page, ".summary .doubt") == describe_doubt(expected).replace("\n", " ")
+    assert plain_text(page, ".summary .doubt") == f"{doubt} {alone}"
     assert plain_text(page, "#at") == "The converged posterior."
     drawn = page.locator("svg.picture").first.text_content()
     assert "syntax: pizza" in drawn
     assert "word order" not in drawn  # a passive is marked by more than that
     page.locator("#words button").nth(1).click()
-    doubt = describe_doubt(expected, 1)
-    assert plain_text(page, ".summary .doubt") == doubt.replace("\n", " ")
+    *_, doubt, alone = expected.summarise(1).split("\n")
+    assert plain_text(page, ".summary .doubt") == f"{doubt} {alone}"
 
 
 def test_stepping_word_by_word(page: Any, server: str, mind: Comprehender) -> None:
@@ -394,6 +394,28 @@ def test_state_lives_in_the_address(page: Any, server: str, browser: Any) -> Non
     assert other.locator("input[name=prior][value='0.01']").is_checked()
     assert "prior" in other.inner_text("#slider-label").lower()
     other.close()
+
+
+@pytest.mark.parametrize("height", [900, 1000, 1100, 1300, 1500, 1700])
+def test_a_scrollbar_takes_no_room_from_what_is_drawn(
+    browser: Any, file: Path, height: int
+) -> None:
+    """Where the page becomes longer than the window only by its pictures, a scrollbar appears."""
+    started = browser.browser_type.launch(
+        executable_path=shutil.which("chromium"),
+        args=["--no-sandbox", "--disable-gpu"],
+        ignore_default_args=["--hide-scrollbars"],
+    )
+    tab = started.new_page(viewport={"width": 1300, "height": height})
+    tab.goto(f"{file.as_uri()}#world=paper&sentence={REVERSAL}")
+    tab.wait_for_selector("svg.picture rect.bayes")
+    drawn, room, scrolled = tab.evaluate(
+        "[document.querySelector('svg.picture').clientWidth,"
+        " ...['clientWidth', 'scrollLeft'].map(of => document.querySelector('.rows .frame')[of])]"
+    )
+    started.close()
+    assert drawn <= room
+    assert scrolled == 0
 
 
 @pytest.mark.parametrize("kind", ["png", "svg", "csv"])

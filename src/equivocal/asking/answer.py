@@ -90,11 +90,11 @@ class Answer:
 
     @property
     def summary(self) -> str:
-        """The reading of the whole sentence, its rival and what is undecided, a line each."""
+        """The reading of the whole sentence, its rival and where the doubt lies, a line each."""
         return self.summarise()
 
     def summarise(self, position: int = -1) -> str:
-        """Return the reading after a word, its rival and what is undecided, a line each.
+        """Return the reading after a word, its rival, what is undecided and where the doubt lies.
 
         Parameters
         ----------

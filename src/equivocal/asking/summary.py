@@ -1,26 +1,26 @@
 """The outcome of an answer in short lines; every wording is here.
 
-First the reading: the action and the participants that are believed most together, different ones
-for different roles, with the belief in each part. Networks are asked one question for each role, so
-they give a reading as a whole no probability; the world does, exactly. Early in a sentence only
-what is believed with some strength is part of a reading, and where no word could be part of it
-yet, it is an expectation. Then its rival: the reading that syntax indicates, if that differs, or
-else the strongest other filler; where that is another participant, the two exchange their roles.
-Then what is undecided: of the roles that are open, to the networks or in truth, the one whose
-beliefs are furthest from the truth or, where that is unknown, the most uncertain.
+First the reading: the action and the participants that are believed most, each for itself, with the
+belief in each part. Networks are asked one question for each role, so they give a reading as a
+whole no probability; the world does, exactly. Only what is believed with some strength is part of a
+reading, and where no word could be part of it yet, it is an expectation. Then its rival: the
+reading that syntax indicates, verb included, if that differs, or else the strongest other filler;
+where that is another participant, the two exchange their roles. Then what is undecided: of the
+roles that are open, to the networks or in truth, the one whose beliefs are furthest from the truth
+or, where that is unknown, the most uncertain. Last, where the doubt lies.
 
 Change the wording in `web/static/summary.js` too; that file is given the bounds below.
 """
 
-from itertools import product
 from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
 
 if TYPE_CHECKING:
     from equivocal.asking.answer import Answer, Belief
 
 __all__ = [
     "Reading",
-    "describe_doubt",
     "describe_step",
     "find_readings",
     "format_percent",
@@ -30,7 +30,6 @@ __all__ = [
 RIVAL = 0.05  # a filler whose belief and exact probability are both smaller is no rival
 EARLY = 0.2  # a filler that is believed less is no part of a reading yet
 SETTLED = 0.8  # a role whose best filler reaches this is decided
-TRIED = 6  # fillers of each participant among which a reading is sought
 ORDER = ("agent", "action", "patient")  # roles whose fillers make a sentence
 
 Parts = dict[str, "Belief"]
@@ -45,7 +44,7 @@ class Reading(NamedTuple):
 
 
 def summarise(answer: "Answer", position: int) -> str:
-    """Return the reading after a word, its rival and what is undecided, a line each."""
+    """Return the reading after a word, its rival, what is undecided and where the doubt lies."""
     readings = find_readings(answer, position)
     lines = [_describe_reading(answer, position, *readings[:1])]
     if len(readings) > 1:
@@ -56,7 +55,8 @@ def summarise(answer: "Answer", position: int) -> str:
     elif exact:
         of_other = f", of the other {exact[1]}" if exact[1:] else ""
         lines.append(f"Exact probability of the reading {exact[0]}{of_other}.")
-    return "\n".join([*lines, _describe_undecided(answer, position)])
+    lines += [_describe_undecided(answer, position), _describe_doubt(answer, position)]
+    return "\n".join([*lines, *_describe_ranges(answer, position, *readings[:1])])
 
 
 def find_readings(answer: "Answer", position: int) -> list[Reading]:
@@ -76,43 +76,33 @@ def find_parts(answer: "Answer", position: int) -> dict[str, Parts]:
     """Find the parts of the reading after a word, and of its rival if it has one, by kind."""
     found = {
         role: belief
-        for role, belief in _find_whole(answer, position).items()
-        if belief.bayes >= EARLY
+        for role in _list_asked(answer)
+        if (belief := _find_best(answer, position, role)).bayes >= EARLY
     }
     return {"reading": found, **_find_rival(answer, position, found)} if found else {}
 
 
-def _find_whole(answer: "Answer", position: int) -> Parts:
-    """Find the fillers of the participants and the action that are believed most together."""
-    number = len(answer.participants)
-    listed = [answer.beliefs(position, role, TRIED) for role in answer.participants]
-    # the other participants can take at most one filler each away from a role
-    tried = [sorted(beliefs, key=lambda belief: -belief.bayes)[:number] for beliefs in listed]
-    choices = [
-        choice
-        for choice in product(*tried)
-        if len({belief.filler for belief in choice}) == len(choice)
-    ]
-    # the sum decides between readings whose worst parts are equally doubtful
-    best = max(
-        choices, key=lambda choice: (min(b.bayes for b in choice), sum(b.bayes for b in choice))
-    )
-    reading = dict(zip(answer.participants, best, strict=True))
-    if "action" in answer.roles:
-        reading["action"] = answer.beliefs(position, "action", 1)[0]
-    return reading
+def _list_asked(answer: "Answer") -> list[str]:
+    """List the roles of a reading: the participants, and the action if the world has one."""
+    return [*answer.participants, *(role for role in ("action",) if role in answer.roles)]
+
+
+def _find_best(answer: "Answer", position: int, role: str) -> "Belief":
+    """Find the filler of a role that is believed most."""
+    best = np.nanargmax(answer.bayes[position, answer.roles.index(role)])
+    return answer.belief(position, role, answer.fillers[best])
 
 
 def _find_rival(answer: "Answer", position: int, reading: Parts) -> dict[str, Parts]:
     """Find the reading that syntax indicates, if it differs, or one with the best other filler."""
-    heard = {part.word for part in answer.heard.constituents[: position + 1]}
     indicated = {
         role: answer.belief(position, role, word)
-        for role, word in answer.indicated.items()
-        if role in answer.participants and word in heard and answer.considers(role, word)
+        for role in _list_asked(answer)
+        if (word := answer.indicated.get(role, "")) in answer.said[position]
+        and answer.considers(role, word)
     }
     if any(b.filler != reading[role].filler for role, b in indicated.items() if role in reading):
-        return {"syntax": {r: b for r, b in reading.items() if r == "action"} | indicated}
+        return {"syntax": indicated}
     others = [
         (max(belief.bayes, belief.truth or 0), role, belief)
         for role, read in reading.items()
@@ -133,10 +123,10 @@ def _describe_reading(answer: "Answer", position: int, found: Reading | None = N
     """Say what is read, or expected where no word was heard that could be part of it."""
     if found is None:
         return "Too early to say who does what."
-    roles = [*answer.participants, *(role for role in ("action",) if role in answer.roles)]
-    whole = len(found.parts) == len(roles)
+    roles = _list_asked(answer)
+    done = len(found.parts) == len(roles) or position + 1 == len(answer.heard)
     heard = any(answer.considers(role, word) for role in roles for word in answer.said[position])
-    begin = "Expects" if not heard else "Reads" if whole else "Reads so far"
+    begin = "Expects" if not heard else "Reads" if done else "Reads so far"
     named = [r for r, b in found.parts.items() if r != "action" or b.bayes < SETTLED]
     return f"{begin}: {_phrase(answer, found.parts, named or list(found.parts))}."
 
@@ -209,18 +199,10 @@ def _is_open(two: list["Belief"]) -> bool:
     return first.bayes < SETTLED or (first.truth is not None and first.truth < SETTLED)
 
 
-def describe_doubt(answer: "Answer", position: int = -1) -> str:
+def _describe_doubt(answer: "Answer", position: int) -> str:
     """Say how much of the doubt after a word lies in the words, between networks and within each.
 
-    A second line has the range of what the networks believe alone about the parts of the reading.
     One network's last layers say nothing about other networks.
-
-    Parameters
-    ----------
-    answer : Answer
-        The answer of several networks, or of one.
-    position : int
-        Position of the word, from 0; -1 is the last.
     """
     number, total = len(answer.networks), float(answer.uncertainty[position])
     epistemic, between = float(answer.epistemic_share[position]), 0.0
@@ -229,20 +211,20 @@ def describe_doubt(answer: "Answer", position: int = -1) -> str:
     words, within = format_percent(1 - epistemic), format_percent(epistemic - between)
     if number > 1:
         apart = f"{format_percent(between)} between the {number} networks"
-        doubt = f"Doubt: {words} in the words, {apart}, {within} within each."
-        return "\n".join([doubt, *_describe_ranges(answer, position)])
+        return f"Doubt: {words} in the words, {apart}, {within} within each."
     return f"Doubt: {words} in the words, {within} within the network; only one was asked."
 
 
-def _describe_ranges(answer: "Answer", position: int) -> list[str]:
+def _describe_ranges(answer: "Answer", position: int, reading: Reading | None = None) -> list[str]:
     """Say between which beliefs single networks lie, for each participant of the reading."""
+    if reading is None or len(answer.networks) < 2:
+        return []
     ranges = []
-    for reading in answer.readings(position)[:1]:
-        for role, belief in reading.parts.items():
-            alone = [one.belief(position, role, belief.filler).bayes for one in answer.networks]
-            ends = dict.fromkeys(map(format_percent, (min(alone), max(alone))))
-            if role != "action":
-                ranges.append(f"{role} {belief.filler} {' to '.join(ends)}")
+    for role in (role for role in reading.parts if role != "action"):
+        filler = reading.parts[role].filler
+        alone = [one.belief(position, role, filler).bayes for one in answer.networks]
+        ends = dict.fromkeys(map(format_percent, (min(alone), max(alone))))
+        ranges.append(f"{role} {filler} {' to '.join(ends)}")
     return [f"Networks alone: {', '.join(ranges)}."] if ranges else []
 
 

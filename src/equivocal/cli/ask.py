@@ -119,12 +119,14 @@ def open_comprehender(
 
 def _render_answer(answer: "Answer", top: int) -> RenderableType:
     """Return the sentence, its summary and a table of beliefs for each word."""
-    from equivocal.asking.summary import describe_doubt
+    from equivocal.asking import CONVERGED
+    from equivocal.asking.summary import describe_step
 
     tables = [_render_word(answer, position, top) for position in range(len(answer.words))]
     heading = Text(answer.sentence, style="underline")
-    doubt = Text(describe_doubt(answer), "dim")
-    return Group(heading, Text(answer.summary), doubt, *tables, Text())
+    if answer.step != CONVERGED:
+        heading.append(f" at {describe_step(answer.step, answer.time)}")
+    return Group(heading, Text(answer.summary), *tables, Text())
 
 
 def _explain_step(comprehender: "Comprehender", answer: "Answer") -> str:

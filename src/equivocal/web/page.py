@@ -31,6 +31,7 @@ from equivocal.asking import Comprehender, Source, summary
 from equivocal.asking.answer import NOTABLE, TOP
 from equivocal.asking.comprehender import MOST_WORDS
 from equivocal.asking.shipped import list_shipped
+from equivocal.asking.source import DEFAULT_WORLD
 from equivocal.asking.vocabulary import Vocabulary
 from equivocal.errors import UserError, join_names
 from equivocal.web.description import MOST_CHARACTERS, describe_world
@@ -54,7 +55,6 @@ RULES = {
     "rival": summary.RIVAL,
     "early": summary.EARLY,
     "settled": summary.SETTLED,
-    "tried": summary.TRIED,
 }
 
 
@@ -77,7 +77,8 @@ def build_page(worlds: Sequence[str] | None = None) -> str:
         Where a world has no networks in the package.
     """
     names = dict.fromkeys(worlds or list_shipped())
-    return bundle_page({"worlds": [_embed_world(name) for name in names], "rules": RULES})
+    worlds = sorted(names, key=lambda name: name != DEFAULT_WORLD)  # of a link that names none
+    return bundle_page({"worlds": [_embed_world(name) for name in worlds], "rules": RULES})
 
 
 def _embed_world(name: str) -> dict[str, Any]:

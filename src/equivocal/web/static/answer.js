@@ -6,7 +6,6 @@ import { colours, measure, percent, unbroken, unit } from "./look.js";
 import { slide } from "./panel.js";
 import { allNames, allWords, beliefs, headingOf } from "./picture.js";
 import { drawSlide, path } from "./slides.js";
-import { describeDoubt } from "./summary.js";
 
 const NARROWEST_WORD = 82; // below this a long sentence scrolls within its frame
 const WIDEST_WORD = 170;
@@ -37,9 +36,10 @@ export function createAnswer(index, choose) {
     const at = Math.min(position, answer.words.length - 1);
     name(answer, false);
     const [first, ...others] = summaryOf(answer, at);
+    const last = others.findIndex((line) => line.startsWith("Doubt: "));
     fillText(headline, first);
-    fillText(behind, others.join(" "));
-    doubt.textContent = unbroken(describeDoubt(answer, at));
+    fillText(behind, others.slice(0, last).join(" "));
+    doubt.textContent = others.slice(last).join(" ");
     fillWords(words, answer, at, choose);
     const width = frame.clientWidth;
     const all = Math.max(width, columnOf(answer.words) * unit() * answer.words.length);

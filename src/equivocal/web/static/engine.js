@@ -5,11 +5,10 @@
 import { believe, meanOf, show } from "./beliefs.js";
 import { timeAt } from "./network.js";
 import { findIndicated, findTruths, parse } from "./parsing.js";
-import { findReadings, summarise } from "./summary.js";
+import { describeDoubt, findReadings, summarise } from "./summary.js";
 import { readTensors, unpack } from "./tensors.js";
 
 const DATA = "equivocal-data"; // id of the element that holds them; equivocal/web/page.py writes it
-const DEFAULT = "slips"; // the default world, if the page has it
 const COLUMNS = ["position", "word", "role", "filler", "mle", "bayes", "low", "high", "truth"];
 
 // The engine of this page, or null where a server answers.
@@ -41,7 +40,7 @@ class Engine {
     return `${[COLUMNS, ...rows].map((row) => row.map(cell).join(",")).join("\n")}\n`;
   }
 
-  open(name = this.names.includes(DEFAULT) ? DEFAULT : this.names[0]) {
+  open(name = this.names[0]) {
     const world = this.all[name];
     if (!world) throw new Error(`There is no world “${name}” here; choose from ${this.names.join(", ")}.`);
     world.tensors ??= readTensors(unpack(world.networks));
@@ -95,18 +94,20 @@ function listAnswer(found, top) {
     semantic_update: one.update, entropy: meanOf(one.entropy), epistemic: meanOf(one.epistemic),
   });
   const readings = words.map((_, t) => findReadings(found, t, best));
-  const summaries = words.map((_, t) => summarise(found, t, readings[t], best));
   const times = opened.map((network) => timeAt(network, prior, step));
-  return {
+  const answer = {
     sentence: found.sentence, world: description.name, network: description.network,
     prior_variance: prior, step, time: times[0] === null ? null : meanOf(times),
     words: words.map((one, t) => ({ ...list(one, t), possible: one.possible,
-      readings: readings[t].map((reading) => listReading(reading, one)), summary: summaries[t] })),
+      readings: readings[t].map((reading) => listReading(reading, one)), summary: summarise(found, t, readings[t], best) })),
     indicated: found.indicated,
-    summary: summaries.at(-1),
+    summary: null,
     networks: opened.map((_, n) => ({ network: `network ${n}`, time: times[n],
       words: words.map(({ alone }, t) => list(alone[n], t)) })),
   };
+  answer.words.forEach((word, t) => { word.summary += `\n${describeDoubt(answer, t)}`; });
+  answer.summary = answer.words.at(-1).summary;
+  return answer;
 }
 
 // A reading with the belief in each part, of all networks together and of each.

@@ -18,11 +18,15 @@ export function summarise(found, position, readings, best) {
   return [...lines, describeUndecided(found, position, best)].join("\n");
 }
 
+const listAsked = ({ vocabulary, description }) =>
+  [...vocabulary.participants, ...description.roles.filter((role) => role === ACTION)];
+
 // [{ kind, parts, truth }, …]: the reading after a word, and its rival if it has one; `parts` are beliefs by
 // role, `truth` is the exact probability of all together.
 export function findReadings(found, position, best) {
   const { world, truths } = found;
-  const parts = Object.fromEntries(Object.entries(findWhole(found, position, best))
+  const parts = Object.fromEntries(listAsked(world).map((role) => [role,
+    found.words[position].roles[role].reduce((a, b) => (b.bayes > a.bayes ? b : a))])
     .filter(([, { bayes }]) => bayes >= world.rules.early));
   if (!Object.keys(parts).length) return [];
   const kinds = { reading: parts, ...findRival(found, position, parts, best) };
@@ -33,37 +37,18 @@ export function findReadings(found, position, best) {
       Object.entries(read).map(([role, belief]) => number(role, belief)))) : null }));
 }
 
-// { role: belief }: the fillers of action and participants that are believed most together.
-function findWhole({ world }, position, best) {
-  const { participants } = world.vocabulary;
-  let readings = [{}];
-  for (const role of participants) {
-    const beliefs = best(position, role, world.rules.tried);
-    readings = readings.flatMap((reading) => beliefs
-      .filter(({ filler }) => !Object.values(reading).some((other) => other.filler === filler))
-      .map((belief) => ({ ...reading, [role]: belief })));
-  }
-  const worst = (reading) => Math.min(...Object.values(reading).map(({ bayes }) => bayes));
-  const sum = (reading) => Object.values(reading).reduce((total, { bayes }) => total + bayes, 0);
-  const reading = readings.reduce((a, b) =>
-    (worst(b) > worst(a) || (worst(b) === worst(a) && sum(b) > sum(a)) ? b : a));
-  if (world.description.roles.includes(ACTION)) [reading[ACTION]] = best(position, ACTION, 1);
-  return reading;
-}
-
 // { syntax: parts }, the reading that syntax indicates, if it differs, or { rival: parts } with the best
 // other filler, or {}.
-function findRival({ words, world, heard, indicated }, position, reading, best) {
+function findRival({ words, world, indicated }, position, reading, best) {
   const { participants } = world.vocabulary;
   const { roles } = words[position];
-  const said = new Set(heard.slice(0, position + 1).map(({ word }) => word));
   const ordered = {};
-  for (const [role, word] of Object.entries(indicated)) {
-    const belief = roles[role].find(({ filler }) => filler === word);
-    if (participants.includes(role) && said.has(word) && belief) ordered[role] = belief;
+  for (const role of listAsked(world)) {
+    const belief = roles[role].find(({ filler, said }) => said && filler === indicated[role]);
+    if (belief) ordered[role] = belief;
   }
   if (Object.keys(ordered).some((role) => role in reading && ordered[role].filler !== reading[role].filler)) {
-    return { syntax: ACTION in reading ? { [ACTION]: reading[ACTION], ...ordered } : ordered };
+    return { syntax: ordered };
   }
   const others = Object.entries(reading).flatMap(([role, read]) => best(position, role, world.rules.top)
     .filter(({ filler }) => filler !== read.filler)
@@ -82,9 +67,10 @@ function findRival({ words, world, heard, indicated }, position, reading, best) 
 // What is read, or expected where no word was heard that could be part of it.
 function describeReading(found, position, parts) {
   const { world, words } = found;
-  const roles = [...world.vocabulary.participants, ...world.description.roles.filter((role) => role === ACTION)];
+  const roles = listAsked(world);
+  const done = Object.keys(parts).length === roles.length || position + 1 === words.length;
   const heard = roles.some((role) => words[position].roles[role].some(({ said }) => said));
-  const begin = !heard ? "Expects" : Object.keys(parts).length === roles.length ? "Reads" : "Reads so far";
+  const begin = !heard ? "Expects" : done ? "Reads" : "Reads so far";
   const named = Object.keys(parts).filter((role) => role !== ACTION || parts[role].bayes < world.rules.settled);
   return `${begin}: ${phrase(found, parts, named.length ? named : Object.keys(parts))}.`;
 }
