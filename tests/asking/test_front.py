@@ -208,12 +208,19 @@ def test_networks_that_cannot_answer_together_are_told_apart(
     )
     gestalt.train(other, networks=1, sentences=50, epochs=1).save(tmp_path / "networks" / "yard")
     with pytest.raises(
-        UserError, match=r"differ in their world .* worlds garden, yard with --world"
+        UserError, match=r"differ in their world; .* worlds garden, yard with --world"
     ):
         Source.choose(run=tmp_path)
     chosen = Source.choose(run=tmp_path, world="yard")
     assert (chosen.world.name, len(chosen.members)) == ("yard", 1)
     assert len(Source.choose(run=tmp_path, world="garden").members) == 2
+    # of one world there may be several sizes, where naming the world does not help
+    gestalt.train(other, networks=1, sentences=50, epochs=1, hidden=7).save(
+        tmp_path / "networks" / "yard-7"
+    )
+    with pytest.raises(UserError, match=r"in their sizes; .* such as \S+/yard, \S+/yard-7\.$"):
+        Source.choose(run=tmp_path, world="yard")
+    assert Source.choose(run=tmp_path / "networks" / "yard-7").world.name == "yard"
 
 
 def test_a_missing_network_is_named_as_the_file(saved_run: Path, tmp_path: Path) -> None:

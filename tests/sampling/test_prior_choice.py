@@ -188,7 +188,7 @@ def test_validation_rows_are_trusted():
 
 def test_rows_of_the_fit_as_validation_give_a_warning():
     options = {"prior_variance": "auto", "diagnose": False}
-    with pytest.warns(UserWarning, match="20 of 60 rows of validation are rows of the fit"):
+    with pytest.warns(UserWarning, match="rows of the fit, which the network answers"):
         found = sample_posterior(X[FIT], T[FIT], validation=(X[40:100], T[40:100]), **options)
     assert "by 60 held-out rows" in found.info.message
 

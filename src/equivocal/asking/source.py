@@ -192,11 +192,18 @@ def _choose_run(
             kind = world.fingerprint, training["hidden"], training["gestalt"]
             kinds[kind].append((run, world, training))
     if len(kinds) != 1:
-        known = sorted({World.load(run / "world.toml").name for run in runs})
-        what = "differ in their world or their sizes" if kinds else f"are not of world {name!r}"
+        found = {run: World.load(run / "world.toml").name for run in runs}
+        known = sorted({found[run] for some in kinds.values() for run, *_ in some} or found.values())
+        if kinds and len(known) == 1:  # another world would not help
+            examples = [str(some[0][0]) for some in kinds.values()]
+            raise UserError(
+                f"the networks in {directory} differ in their sizes; choose one of its folders, "
+                f"such as {join_names(examples, most=3)}."
+            )
+        what = "differ in their world" if kinds else f"are not of world {name!r}"
         raise UserError(
             f"the networks in {directory} {what}; choose one of the worlds {join_names(known)} "
-            f"with --world, or one of the folders {join_names(map(str, runs))}."
+            f"with --world, or one of the folders {join_names(map(str, runs), most=3)}."
         )
     (chosen,) = kinds.values()
     each = [(*run, index) for run in chosen for index in range(run[2]["networks"])]

@@ -337,8 +337,8 @@ def _check_shared(validation: Problem, problem: Problem) -> str:
     if not once or shared < SHARED * validation.num_rows:
         return ""
     return (
-        f"{shared:,} of {validation.num_rows:,} rows of validation are rows of the fit, which it "
-        "answers better than others: pass rows that are not."
+        f"{shared:,} of {validation.num_rows:,} rows of validation are rows of the fit, which the "
+        "network answers better than others: pass rows that are not."
     )
 
 
