@@ -161,14 +161,9 @@ def test_summary_names_the_truth(garden_mind: Comprehender) -> None:
     agent, patient = (answer.roles.index(role) for role in ("agent", "patient"))
     cat, mouse = (answer.fillers.index(word) for word in ("cat", "mouse"))
     truth[-1, agent, [cat, mouse]] = truth[-1, patient, [mouse, cat]] = 0.523, 0.477
-<<<<<<< HEAD
     rival = {(2, ("agent", "mouse"), ("patient", "cat"), ("action", "chase")): 0.0}
     open_ = replace(sure, truth=truth, entropy=0 * sure.entropy, joint=sure.joint | rival)
-    _, second, exact, last = open_.summary.split("\n")
-=======
-    open_ = replace(sure, truth=truth, entropy=0 * sure.entropy)
     _, second, exact, last, _ = open_.summary.split("\n")
->>>>>>> e66074b (Read each part by itself, take syntax's verb from the words, put the doubt into every summary, and ask the default world from links)
     assert second == "Rival: the mouse chases the cat (agent mouse 0 %, patient cat 0 %)."
     assert exact == "Exact probability of the reading > 99.9 %, of the other 0 %."
     # false certainty is named, though the network has no doubt at all

@@ -135,7 +135,12 @@ def test_prior_and_step_are_chosen(garden_mind: Comprehender) -> None:
     assert wide.time == 0
     assert garden_mind.answer(REVERSAL, step="converged").time is None
     assert garden_mind.answer(REVERSAL).step == "converged"
-    assert garden_mind.answer(REVERSAL, step=17).time > 0  # where the paper stops
+    assert (
+        garden_mind.find_paper_time(0.01)
+        == garden_mind.answer("cat", prior_variance=0.01, step=17).time
+    )
+    paper = garden_mind.answer(REVERSAL, step=17).time  # where the paper stops
+    assert garden_mind.find_paper_time(1.0) == paper > 0
     with pytest.raises(UserError, match=r"prior variance 2\.0; choose from 0\.01, 1, 5"):
         garden_mind.answer(REVERSAL, prior_variance=2.0)
     with pytest.raises(UserError, match=r"step 3 is not available; choose from 0, 1, 4, 17"):

@@ -59,7 +59,10 @@ def test_first_question_trains_and_says_where_it_is_kept(
     assert "Reads: the dog chases the cat" in printed
     assert printed.startswith(SENTENCE)  # the answer comes first
     note = " ".join(printed.split())
-    assert note.endswith("This is the converged posterior; the paper stops before: --step 17.")
+    assert note.endswith(
+        "This is the converged posterior; the paper stops before, at a τ that its answer names: "
+        "--step 17."
+    )
 
 
 def test_second_question_is_answered_from_the_cache(

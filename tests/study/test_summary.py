@@ -124,6 +124,7 @@ def make_frontier(paper: float, converged: float, noise: float = 0.001) -> pd.Da
                 "kl_congruent": 0.01,
                 "value": value,
                 "prior_variance": 1.0,
+                "time": 0.002 if kind == "paper's sampler" else np.nan,
             }
         )
         for (kind, value), mean in means.items()
@@ -148,7 +149,7 @@ def test_sentences_on_the_truth_name_the_baselines(
     assert "a probability of 0.477" in told[0]
     assert "6 trained networks, all of which heard one and the same corpus" in told[1]
     assert "are 0.2 nats from the truth" in told[1]
-    assert "after 17 steps" in told[1]
+    assert "after 17 steps (τ = 0.002) of the paper's sampler" in told[1]
     assert "the answer ½ to every question is 0.0" in told[2]
     assert "logits divided by 1.2 are 0.1" in told[2]
     assert ending in told[3]

@@ -126,6 +126,15 @@ def test_the_table_has_its_columns_and_every_kind(mapped) -> None:
         "ensemble of posteriors": 2,
     }
     assert (table[["kl_reversal", "kl_congruent"]] > 0).all(axis=None)
+    # the paper's sampler has its time τ beside its step: one setting for all networks
+    steps = table[table["kind"] == "paper's sampler"]
+    assert steps["setting"].nunique() == 2
+    for setting, time in zip(steps["setting"], steps["time"], strict=True):
+        assert time > 0
+        assert setting.endswith(f", τ = {time:.2g}")
+    assert table.loc[table["kind"] == "posterior", "time"].isna().all()
+    sampled = result.tables["example"].query('kind == "paper\'s sampler"')["setting"]
+    assert set(sampled) == {steps["setting"].iloc[1]}
     # the mean belief of an ensemble is never further away than its members are on average
     means = table[table["kind"] == "trained"]["kl_reversal"].mean()
     assert table.loc[table["kind"] == "deep ensemble", "kl_reversal"].item() <= means

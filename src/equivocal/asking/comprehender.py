@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from equivocal.asking.answer import Answer
 from equivocal.asking.ensembles import Ensembles, Heard, NumpyNetwork, listen, spread
 from equivocal.asking.posteriors import open_own
-from equivocal.asking.shipped import open_shipped
-from equivocal.asking.source import CONVERGED, Source
+from equivocal.asking.shipped import find_time, open_shipped
+from equivocal.asking.source import CONVERGED, PAPER_STEP, Source
 from equivocal.asking.summary import find_parts, name_parts
 from equivocal.asking.vocabulary import Vocabulary, find_indicated_roles
 from equivocal.errors import UserError, join_names
@@ -180,6 +180,25 @@ class Comprehender:
             One time for each entry of `steps`; 0 where it is unknown.
         """
         return [self._find_time(prior_variance, step) or 0.0 for step in self.steps]
+
+    def find_paper_time(self, prior_variance: float) -> float | None:
+        """Return the sampler time τ where the paper stops, if nothing must be sampled to know it.
+
+        Parameters
+        ----------
+        prior_variance : float
+            One of the prior variances that the ensembles were sampled with.
+
+        Returns
+        -------
+        float or None
+            Averaged over networks; None where their paths have not been computed yet.
+        """
+        if self.source.shipped is not None:
+            return find_time(self.source.shipped, prior_variance, PAPER_STEP)
+        name = f"path_{prior_variance:g}_{{}}.safetensors"
+        paths = [one.folder / name.format(one.network) for one in self.source.members]
+        return self._find_time(prior_variance, PAPER_STEP) if all(map(Path.exists, paths)) else None
 
     def _find_time(self, prior_variance: float, step: int | str) -> float | None:
         times = self._load_once(prior_variance, step).times

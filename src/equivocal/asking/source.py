@@ -193,7 +193,9 @@ def _choose_run(
             kinds[kind].append((run, world, training))
     if len(kinds) != 1:
         found = {run: World.load(run / "world.toml").name for run in runs}
-        known = sorted({found[run] for some in kinds.values() for run, *_ in some} or found.values())
+        known = sorted(
+            {found[run] for some in kinds.values() for run, *_ in some} or found.values()
+        )
         if kinds and len(known) == 1:  # another world would not help
             examples = [str(some[0][0]) for some in kinds.values()]
             raise UserError(

@@ -132,7 +132,6 @@ def _render_answer(answer: "Answer", top: int) -> RenderableType:
 def _explain_step(comprehender: "Comprehender", answer: "Answer") -> str:
     """Say where the sampler of an answer stood, and how to get another answer."""
     from equivocal.asking import CONVERGED, PAPER_STEP
-    from equivocal.asking.shipped import find_time
     from equivocal.asking.summary import describe_step
 
     if answer.step != CONVERGED:
@@ -141,10 +140,9 @@ def _explain_step(comprehender: "Comprehender", answer: "Answer") -> str:
             f"This is {describe_step(answer.step, answer.time)} of the paper's sampler{stops}; the "
             f"posterior itself, --step {CONVERGED}, may answer otherwise."
         )
-    shipped = comprehender.source.shipped
-    known = shipped and find_time(shipped, answer.prior_variance, PAPER_STEP)
-    time = f", at τ = {known:.2g}" if known else ""
-    return f"This is the converged posterior; the paper stops before{time}: --step {PAPER_STEP}."
+    time = comprehender.find_paper_time(answer.prior_variance)
+    where = ", at a τ that its answer names" if time is None else f", at τ = {time:.2g}"
+    return f"This is the converged posterior; the paper stops before{where}: --step {PAPER_STEP}."
 
 
 def _render_word(answer: "Answer", position: int, top: int) -> Table:

@@ -28,7 +28,7 @@ from equivocal.study import Study, tabulate_fit, tabulate_item
 from equivocal.study import figure_tables as tables
 from equivocal.study.claims import load_full_runs
 from equivocal.study.figure_tables import list_conditions
-from equivocal.study.summary import describe_stop, describe_truth, summarise_study
+from equivocal.study.summary import describe_stop, describe_time, describe_truth, summarise_study
 from equivocal.study.tables import PRINTED_STUDIES
 
 __all__ = ["list_figures", "list_sections", "write_report"]
@@ -190,7 +190,11 @@ def _write_notes(study: Study) -> list[str]:
 def _write_methods(study: Study) -> str:
     """Return a methods paragraph for an article, filled in from the settings."""
     inference, stimuli = study.settings.inference, study.stimuli
-    samplers = {name: _describe_sampler(one) for name, one in inference.samplers.items()}
+    times = {"paper": describe_time(study)}
+    samplers = {
+        name: _describe_sampler(one, times.get(name, ""))
+        for name, one in inference.samplers.items()
+    }
     return str(TEXTS["methods"]).format(
         training=study.run.settings,
         inference=inference,
@@ -203,7 +207,7 @@ def _write_methods(study: Study) -> str:
     )
 
 
-def _describe_sampler(sampler: SamplerSettings) -> str:
+def _describe_sampler(sampler: SamplerSettings, time: str) -> str:
     if sampler.method == "exact-flow":
         return (
             "by the Gaussian closest to it, the fixed point of the same equations "
@@ -213,6 +217,6 @@ def _describe_sampler(sampler: SamplerSettings) -> str:
         f", {name.replace('_', ' ')} {value}" for name, value in sampler.options.items()
     )
     step = "" if "step_size" in sampler.options else ", step size chosen by the stability rule"
-    steps = f", {sampler.num_steps} steps" if sampler.num_steps else ""
+    steps = f", {sampler.num_steps} steps{time}" if sampler.num_steps else ""
     size = f"{sampler.num_particles} particles{steps}"
     return f"by the {sampler.method} sampler with {size}{options}{step}"

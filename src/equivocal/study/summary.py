@@ -33,6 +33,7 @@ __all__ = [
     "answer_in_words",
     "count_verdicts",
     "describe_stop",
+    "describe_time",
     "describe_truth",
     "summarise_study",
 ]
@@ -99,12 +100,16 @@ def count_verdicts(claims: pd.DataFrame) -> str:
 
 def describe_stop(study: Study) -> str:
     """Say in words where the paper's sampler stops, with the τ that is reached."""
-    inference = study.settings.inference
-    steps = inference.samplers["paper"].num_steps
+    steps = study.settings.inference.samplers["paper"].num_steps
     words = "where the sampler stops" if steps is None else f"after {steps} steps of the sampler"
+    return words + describe_time(study)
+
+
+def describe_time(study: Study) -> str:
+    """Name the τ that the paper's sampler reached, in parentheses; nothing before it has run."""
     if not (study.folder / "activations.nc").exists():
-        return words
-    return f"{words} (τ = {find_stop_time(study.read('activations.nc')):.2g})"
+        return ""
+    return f" (τ = {find_stop_time(study.read('activations.nc')):.2g})"
 
 
 def _describe_method(study: Study, stop: str) -> str:
@@ -230,7 +235,9 @@ def describe_truth(frontier: pd.DataFrame, example: pd.DataFrame) -> list[str]:
         for name, divisor in (("half", np.inf), ("cooled", 1.2))
         for condition in ("reversal", "congruent")
     }
-    counts = {"networks": len(kinds["trained"]), "steps": int(kinds["paper"]["value"].max())}
+    paper = kinds["paper"]
+    time = f"(τ = {paper['time'].median():.2g}) " if "time" in paper else ""
+    counts = {"networks": len(kinds["trained"]), "steps": int(paper["value"].max()), "time": time}
     last = "truth_alike" if verdicts["paper"] == verdicts["converged"] else "truth_apart"
     sentences = [text.format(truth=truth, **errors, **counts) for text in WORDS["truth"]]
     return [*sentences, WORDS[last].format(**verdicts)]

@@ -55,11 +55,12 @@ Tokens = tuple[tuple[str, ...], ...]  # of an utterance
 
 
 class Setting(NamedTuple):
-    """One strength of a kind of uncertainty: its label, its value and, for a posterior, v."""
+    """One strength of a kind of uncertainty: its label, its value and, for a posterior, v and τ."""
 
     label: str
     value: float = np.nan  # step, b, rate or number of networks
     prior_variance: float = np.nan
+    time: float = np.nan  # sampler time τ, for the paper's sampler
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,7 +88,7 @@ class Answers:
 
         def check(about: dict[str, str], shapes: Shapes) -> None:
             listed = list(parse_json(about[HEADER]))
-            settings.extend(Setting(str(n), float(v), float(p)) for n, v, p in listed)
+            settings.extend(Setting(str(name), *map(float, rest)) for name, *rest in listed)
             if shapes.keys() != {*NUMBERS, *Beliefs._fields} or any(
                 shape[:1] != (len(settings),) for shape in shapes.values()
             ):
@@ -215,6 +216,7 @@ def answer_sampler(
     """Answer after every step of the paper's sampler, or only after the last."""
     K, J, D = len(examined.asked.units), sampler.num_particles, examined.psi.shape[1]
     steps = np.zeros((sampler.num_steps or 1, K, J, D), np.float32)
+    times = np.zeros(steps.shape[:2])  # τ
     reached = 0
 
     def observe(snapshot: Any) -> None:
@@ -223,13 +225,15 @@ def answer_sampler(
             reached = max(reached, snapshot.step)
             own = slice(snapshot.outputs.start, snapshot.outputs.stop)
             steps[snapshot.step - 1 :, own] = snapshot.particles  # outputs that stopped keep theirs
+            times[snapshot.step - 1 :, own] = snapshot.time
 
     began = perf_counter()
     infer_posterior(examined.layer, sampler, prior_variance, seed, observe, diagnose=False)
     seconds = (perf_counter() - began) / max(reached, 1)
     every = []
     for number, theta in enumerate(steps[:reached], start=1):
-        setting = Setting(f"step {number}", number, prior_variance)
+        time = float(np.median(times[number - 1]))
+        setting = Setting(f"step {number}", number, prior_variance, time)
         costs = (number * seconds, theta.nbytes / 1e6)
         every.append(_Strength(setting, partial(pool_particles, theta), *costs))
     return _answer(examined, every if every_step else every[-1:])

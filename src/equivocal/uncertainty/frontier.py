@@ -41,7 +41,8 @@ POOLED = {SAMPLER: "ensemble of samplers", POSTERIOR: "ensemble of posteriors"}
 ERRORS = ("kl_reversal", "kl_congruent")
 SIGNALS = ("held_out", "held_out_rare", "bound")
 COSTS = ("seconds", "megabytes")
-HEAD = ("kind", "setting", "network", *ERRORS, "value", "prior_variance")
+STRENGTH = ("value", "prior_variance", "time")
+HEAD = ("kind", "setting", "network", *ERRORS, *STRENGTH)
 
 
 def tabulate_frontier(
@@ -67,8 +68,9 @@ def tabulate_frontier(
     -------
     DataFrame
         Columns kind, setting, network, kl_reversal, kl_congruent, the strength as a number
-        (`value`) and, for posteriors, the prior variance; held-out scores and costs; and the
-        errors at earlier words. Ensembles have rows for all networks ("all") and all but one.
+        (`value`) and, for posteriors, the prior variance and the sampler time τ, which the setting
+        names, too; held-out scores and costs; and the errors at earlier words. Ensembles have rows
+        for all networks ("all") and all but one.
     """
     cooled = [_divide_logits(own) for own in answers[TRAINED]]
     every = {**answers, TEMPERATURE: cooled}
@@ -80,10 +82,14 @@ def tabulate_frontier(
     for kind, name in POOLED.items():
         if kind in answers and count > 1:
             same = [
-                Setting(f"{count} × {label}", *rest) for label, *rest in answers[kind][0].settings
+                each[0]._replace(
+                    label=f"{count} × {each[0].label}",
+                    time=float(np.median([setting.time for setting in each])),
+                )
+                for each in zip(*(own.settings for own in answers[kind]), strict=False)
             ]
             rows.append(_tabulate_pooled(asked, name, answers[kind], count, one, same))
-    table = pd.concat(rows, ignore_index=True)
+    table = _name_times(pd.concat(rows, ignore_index=True))
     first = [*HEAD, *SIGNALS, *COSTS]
     return table[[*first, *(name for name in table.columns if name not in first)]]
 
@@ -116,12 +122,20 @@ def tabulate_example(
             chosen = -1 if kind == SAMPLER else 0
             for network, own in enumerate(answers.get(kind, ())):
                 belief = float(np.exp(own.beliefs.log_yes[chosen, agent, 1]))
-                about = {"kind": kind, "setting": own.settings[chosen].label}
+                setting = own.settings[chosen]
+                about = {"kind": kind, "setting": setting.label, "time": setting.time}
                 rows.append(head | about | {"network": str(network), "belief": belief})
         every = [np.exp(own.beliefs.log_yes[0, agent, 1]) for own in answers[TRAINED]]
         about = {"kind": ENSEMBLE, "setting": f"{len(every)} networks", "network": "all"}
         rows.append(head | about | {"belief": float(np.mean(every))})
-    return pd.DataFrame(rows)
+    return _name_times(pd.DataFrame(rows)).drop(columns="time")
+
+
+def _name_times(table: pd.DataFrame) -> pd.DataFrame:
+    """Name sampler time τ beside a step, as the median over networks."""
+    times = table.groupby(["kind", "setting"])["time"].transform("median")
+    named = times.map(", τ = {:.2g}".format).where(times.notna(), "")
+    return table.assign(setting=table["setting"] + named, time=times)
 
 
 def summarise_example(table: pd.DataFrame) -> pd.DataFrame:
@@ -214,7 +228,7 @@ def _tabulate_pooled(
 
 def _list_settings(settings: Sequence[Setting]) -> dict[str, tuple[Any, ...]]:
     """Return the columns that describe the settings."""
-    columns = ("setting", "value", "prior_variance")
+    columns = ("setting", *STRENGTH)
     return dict(zip(columns, zip(*settings, strict=True), strict=True))
 
 
@@ -251,7 +265,7 @@ def summarise_frontier(table: pd.DataFrame) -> pd.DataFrame:
         by_network = own.set_index("network")["kl_reversal"]
         if by_network.index.equals(trained.index):
             row |= compare_pairs(trained, by_network).name_interval("less_than_trained")
-        row |= {name: float(own[name].iloc[0]) for name in ("value", "prior_variance")}
+        row |= {name: float(own[name].iloc[0]) for name in STRENGTH if name in own}
         rows.append(row)
     summary = pd.DataFrame(rows)
     summary.insert(2, "on_frontier", find_pareto(summary[list(ERRORS)].to_numpy()))
