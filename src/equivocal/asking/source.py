@@ -192,10 +192,8 @@ def _choose_run(
             kind = world.fingerprint, training["hidden"], training["gestalt"]
             kinds[kind].append((run, world, training))
     if len(kinds) != 1:
-        found = {run: World.load(run / "world.toml").name for run in runs}
-        known = sorted(
-            {found[run] for some in kinds.values() for run, *_ in some} or found.values()
-        )
+        fitting = {world.name for some in kinds.values() for _, world, _ in some}
+        known = sorted(fitting or {World.load(run / "world.toml").name for run in runs})
         if kinds and len(known) == 1:  # another world would not help
             examples = [str(some[0][0]) for some in kinds.values()]
             raise UserError(
