@@ -268,7 +268,7 @@ def test_two_sentences_stand_side_by_side_on_a_small_laptop(page: Any, server: s
         "[...document.querySelectorAll('g.row')].map(row =>"
         " row.querySelector('rect').getBBox().width)"
     )
-    assert min(tracks) > 75
+    assert min(tracks) > 70  # wide enough to read a belief; a scrollbar takes its share
     assert lowest_bar(page) <= SIZES["small"][1]
     opened(page, server)
     assert lowest_bar(page) <= SIZES["small"][1]

@@ -8,8 +8,6 @@ several threads make them.) Workers end with this process, however it ends.
 """
 
 import os
-import pickle
-import secrets
 import signal
 import sys
 import warnings
@@ -20,7 +18,9 @@ from contextlib import contextmanager
 from functools import partial
 from multiprocessing import get_context, resource_tracker
 from multiprocessing.connection import Connection
+from multiprocessing.reduction import ForkingPickler
 from pathlib import Path
+from tempfile import NamedTemporaryFile, TemporaryDirectory
 from threading import Thread
 from types import ModuleType
 from typing import Any
@@ -66,16 +66,17 @@ def open_workers(workers: int, folder: Path) -> Iterator[Begin]:
     context = get_context("spawn")  # a fork would copy JAX's locks, but not its threads
     alive, ours = context.Pipe(duplex=False)
     pool = ProcessPoolExecutor(workers, context, _prepare_worker, (alive,))
+    results = TemporaryDirectory()  # which other users cannot enter
 
     def begin(function: Callable[..., Any], *arguments: Any) -> Callable[[], Any]:
         with block_interrupts(), _hide_main():
-            future = pool.submit(_call, folder, function, arguments)
+            future = pool.submit(_call, results.name, function, arguments)
 
         def wait() -> Any:
             path, notes = future.result()
             for text, category in notes:
                 warnings.warn(text, category, stacklevel=2)
-            result = pickle.loads(path.read_bytes())
+            result = ForkingPickler.loads(path.read_bytes())
             path.unlink()
             return result
 
@@ -96,6 +97,7 @@ def open_workers(workers: int, folder: Path) -> Iterator[Begin]:
         raise
     finally:
         ours.close()
+        results.cleanup()
 
 
 def _prepare_worker(alive: Connection) -> None:
@@ -112,19 +114,21 @@ def _prepare_worker(alive: Connection) -> None:
 
 
 def _call(
-    folder: Path, function: Callable[..., Any], arguments: tuple[Any, ...]
+    folder: str, function: Callable[..., Any], arguments: tuple[Any, ...]
 ) -> tuple[Path, list[tuple[str, type[Warning]]]]:
     """Make a call in a worker, and return a file with its result, and its warnings.
 
-    A worker that ended while it sent a result larger than a pipe holds would leave the reader
-    waiting for the rest for ever.
+    The file holds what the pool itself would send. But a worker that ended while it sent more than
+    a pipe holds would leave the reader waiting for the rest for ever.
     """
     with warnings.catch_warnings(record=True) as notes:
         result = function(*arguments)
-    path = folder / f".result.{secrets.token_hex(4)}.tmp"  # removed like files of killed processes
-    with explain_write_errors(path):
-        path.write_bytes(pickle.dumps(result))
-    return path, [(str(note.message), note.category) for note in notes]
+    with (
+        NamedTemporaryFile(dir=folder, delete=False) as file,
+        explain_write_errors(Path(file.name)),
+    ):
+        file.write(ForkingPickler.dumps(result))
+    return Path(file.name), [(str(note.message), note.category) for note in notes]
 
 
 @contextmanager
