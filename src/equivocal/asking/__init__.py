@@ -6,10 +6,18 @@ One answer for the terminal (`equivocal ask`), the notebook (`equivocal.ask`) an
 
 from equivocal.asking.answer import Answer, Belief
 from equivocal.asking.comprehender import Comprehender, ask
-from equivocal.asking.source import CONVERGED, PAPER_PAIR, PAPER_STEP, AskSettings, Source
+from equivocal.asking.source import (
+    CONVERGED,
+    DEFAULT_WORLD,
+    PAPER_PAIR,
+    PAPER_STEP,
+    AskSettings,
+    Source,
+)
 
 __all__ = [
     "CONVERGED",
+    "DEFAULT_WORLD",
     "PAPER_PAIR",
     "PAPER_STEP",
     "Answer",

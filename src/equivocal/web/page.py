@@ -27,11 +27,10 @@ from typing import Any
 
 import numpy as np
 
-from equivocal.asking import Comprehender, Source, summary
+from equivocal.asking import DEFAULT_WORLD, Comprehender, Source, summary
 from equivocal.asking.answer import NOTABLE, TOP
 from equivocal.asking.comprehender import MOST_WORDS
 from equivocal.asking.shipped import list_shipped
-from equivocal.asking.source import DEFAULT_WORLD
 from equivocal.asking.vocabulary import Vocabulary
 from equivocal.errors import UserError, join_names
 from equivocal.web.description import MOST_CHARACTERS, describe_world
