@@ -118,7 +118,7 @@ def tabulate_cost(table: pd.DataFrame) -> str:
 
 def draw(table: pd.DataFrame) -> Figure:
     """Draw each method's difference from ours in NLL, in percent of ours, with 95 % intervals."""
-    data = list(table["dataset"].unique())
+    data = list(table[table["method"] == OURS]["dataset"].unique())
     figure = Figure(figsize=(10, 5.2), layout="constrained")
     axes: Any = figure.subplots(1, len(data), sharey=True)
     methods = [name for name in table["method"].unique() if name != OURS]

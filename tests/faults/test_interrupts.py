@@ -24,7 +24,10 @@ from tests.faults.conftest import ENVIRONMENT, Tiny, names, results
 from tests.needs import needs
 
 LISTENING = 1 << (signal.SIGTERM - 1)
-RESUMED = "interrupted; what was finished is kept, and the same command continues from there."
+RESUMED = (
+    "interrupted; finished results are kept, and the same command continues from there; "
+    "an unfinished training starts over."
+)
 
 
 @pytest.fixture(autouse=True)

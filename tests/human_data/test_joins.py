@@ -134,6 +134,11 @@ def test_words_that_cannot_be_compared_are_noted(tmp_path: Path) -> None:
     ):
         (note,) = joined(tmp_path, *given).notes
         assert note.startswith(f"{who} column word, so nothing shows whether positions count the s")
+    head, *rows = MEASURES.split()
+    two = "\n".join([f"{head},network", *(f"{row},{n}" for row in rows for n in (0, 1))])
+    first, *others = joined(tmp_path, trials, two, controls=["length"]).notes
+    assert first.startswith("the trials have no column word, so nothing shows whether")
+    assert len(others) == 2
     message = refused(tmp_path, trials=trials + "p1,2,congruent,3,water,300\n")
     assert message.startswith(
         "item 2 has position 3 in line 11 of the trials, and its sentence has 1 to 2 in the measure"
@@ -168,7 +173,7 @@ def test_networks_are_averaged_and_a_missing_value_is_not(tmp_path: Path) -> Non
     found = joined(tmp_path, trials, measures)
     assert found.trials["update"].tolist() == [3]
     assert found.unmatched["reason"].tolist() == ["update is empty"]
-    assert found.notes[0] == "measures are averages over 3 networks"
+    assert found.notes[1] == "measures are averages over 3 networks"
 
 
 def test_a_row_for_each_measure_as_suites_write_them(tmp_path: Path) -> None:

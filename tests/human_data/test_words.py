@@ -112,7 +112,7 @@ def test_length_is_that_of_the_words_that_were_read(tmp_path: Path) -> None:
     (tmp_path / "d.csv").write_text(trials.replace(",word,", ",text,"))
     found = join_files(*files, Columns(), controls=["length"])
     assert found.trials["length"].tolist() == [9, 3, 3, 4, 9, 3]
-    assert found.notes[0].endswith("no column word, so length is that of the measures' words")
+    assert found.notes[1].endswith("no column word, so length is that of the measures' words")
     own = (
         measures.replace("update", "update,length").replace("\n1", ",7\n1").replace("\n2", ",7\n2")
     )

@@ -152,5 +152,7 @@ def test_a_softmax_that_is_too_large_names_the_way_out() -> None:
             refused()
         for part in ("20 classes, 3000 features", "bernoulli", "multi_class='one-vs-rest'"):
             assert part in str(caught.value)
+    with pytest.raises(UserError, match=r"memory_budget of 9,999.*targets of shape \(N, 3\)"):
+        sample_posterior(X, LABELS, likelihood="softmax", memory_budget=9_999)
     few = EnsembleKalmanClassifier(multi_class="one-vs-rest", prior_variance=1.0)
     assert few.fit(X, LABELS).predict_proba(X).shape == (60, 3)

@@ -186,7 +186,8 @@ def test_answer_is_yes_no_or_in_part() -> None:
     assert answer_in_words(part)[0].startswith("In part")
     none = make_matches(specific=[0.0, 1.0], **{"order-mle-agent": [1.0, 0.0], "accuracy": [1, 0]})
     answer = answer_in_words(none)
-    assert answer[0].startswith("No: of 2 specifications, 1 of which")
+    read = "(posteriors: 2, readings of each: 1)"
+    assert answer[0].startswith(f"No: of 2 specifications {read}, 1 of which")
     for rows, evidence, step, count in (
         ("drawn pairs", 1.0, "automatic", 1),
         ("drawn pairs", "sentence", "automatic", 0),

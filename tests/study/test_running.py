@@ -504,6 +504,13 @@ def test_analysis_returns_every_table(finished: Study) -> None:
     pd.testing.assert_frame_equal(tables["paired_models"], table)
 
 
+def test_a_quick_run_says_first_that_its_verdicts_mean_nothing(finished: Study) -> None:
+    quick = Study(finished.settings.model_copy(update={"quick_run": True}), finished.folder)
+    hurried, full = (studies._collect_result(study).summary for study in (quick, finished))
+    assert "verdicts and effects mean nothing" in hurried[0]
+    assert hurried[1:] == full
+
+
 def test_files_of_others_are_never_overwritten(finished: Study, tmp_path: Path) -> None:
     (tmp_path / "claims.csv").write_text("mine")
     with pytest.raises(UserError, match=r"holds claims\.csv, which would be overwritten"):

@@ -84,7 +84,9 @@ def test_other_verdicts_are_named_and_the_answer_comes_first(study: Study) -> No
     assert "not from this run" in answer[2]
     assert "`a command`" in answer[2]
     quick = Study(study.settings.model_copy(update={"quick_run": True}), study.folder)
-    assert "recipe" not in "".join(summarise_study(quick, tables, runs)["What it depends on"])
+    hurried = summarise_study(quick, tables, runs)
+    assert "recipe" not in "".join(hurried["What it depends on"])
+    assert "not from this run" not in str(hurried)
 
 
 def test_the_summary_says_that_the_truth_was_checked_with_one_corpus(study: Study) -> None:

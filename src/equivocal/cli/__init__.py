@@ -64,7 +64,8 @@ def _run() -> int:
 def _describe_consequence() -> str:
     """Say what an interruption leaves behind, and how to continue."""
     if sys.argv[1:2] and sys.argv[1] in RESUMING:
-        return "what was finished is kept, and the same command continues from there"
+        kept = "finished results are kept, and the same command continues from there"
+        return f"{kept}; an unfinished training starts over"
     return "no partial results are left behind"
 
 

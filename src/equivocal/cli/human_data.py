@@ -81,7 +81,7 @@ def compare(
     """Test which measure predicts human responses, with mixed models with and without each.
 
     Writes compare.csv, a figure, the trials that were left out, and the same models for R (lme4
-    and brms) with their data.
+    and brms) with their data. Measures of each role come from `equivocal suites run --by-role`.
     """
     from equivocal.experiments.human_data import compare_trials
     from equivocal.human_data import Columns

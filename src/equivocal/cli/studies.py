@@ -67,8 +67,6 @@ def reproduce(
     chosen = folder or (QUICK if quick else PAPER)
     how: dict[str, Any] = {"quick": quick, "changes": changes, "workers": workers}
     result = run_study(study or preset, chosen, **how)
-    if quick:
-        out.print("A quick run only checks that the command works; do not report its results.")
     show_summary(result.summary)
     worlds.show_scores(result.run)
     out.print(f"wrote {chosen / 'tables'} and {chosen / 'figures'}", soft_wrap=True)

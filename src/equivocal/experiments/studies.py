@@ -305,13 +305,15 @@ def _report(study: Study) -> None:
 
 
 def _collect_result(study: Study) -> StudyResult:
-    from equivocal.study.summary import count_verdicts, summarise_study
+    from equivocal.study.summary import WORDS, count_verdicts, summarise_study
 
     tables = _read_tables(study)
     done, *found = summarise_study(study, tables).items()  # the findings are to come first
     summary = ["\n  ".join([heading, *texts]) for heading, texts in (*found, done)]
     if len(tables["claims"]):
         summary.insert(0, count_verdicts(tables["claims"]))
+    if study.settings.quick_run:
+        summary.insert(0, WORDS["quick"])
     return StudyResult(
         name="study",
         tables=tables,

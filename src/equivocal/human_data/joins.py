@@ -119,7 +119,7 @@ def join_files(
     known = {*trials, *table}
     lagged = [name for name in name_with_previous(controls, spillover) if name in known]
     joined = join(trials, table, chosen, list(dict.fromkeys([*controls, *lagged])), where)
-    return replace(joined, columns=names, notes=[*notes, *joined.notes])
+    return replace(joined, columns=names, notes=[*joined.notes, *notes])
 
 
 def join(
@@ -158,7 +158,7 @@ def join(
     unmatched = both.loc[~kept, ["row", "participant", *keys]].assign(reason=reasons[~kept])
     joined = both[kept].drop(columns=["found"]).reset_index(drop=True)
     if "position" in keys:
-        notes += _check_words(joined, measures, keys)
+        notes = [*_check_words(joined, measures, keys), *notes]  # it may undo all else: first
     repeated = int(joined.duplicated(["participant", *keys]).sum())
     notes += _note_one_for_all(where, trials, measures, keys, repeated)
     apart = [name for name in REPEATED if name in joined and name not in names]

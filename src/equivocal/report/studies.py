@@ -179,7 +179,8 @@ def _write_notes(study: Study) -> list[str]:
     """Return the caveats that a reader should know before quoting a number."""
     notes = list(TEXTS["notes"]["study"])
     if study.settings.name in PRINTED_STUDIES:
-        notes += [*TEXTS["notes"]["paper"], *load_full_runs().notes]
+        searched = () if study.settings.quick_run else load_full_runs().notes
+        notes += [*TEXTS["notes"]["paper"], *searched]
     if study.settings.exact.networks:
         notes.append(TEXTS["notes"]["exact"].format(**study.read("exact.nc").attrs))
     if study.settings.nuts.networks:

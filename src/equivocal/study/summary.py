@@ -74,7 +74,7 @@ def summarise_study(
         depends = [f"On when the sampler is stopped: {changes[0].lower()}{changes[1:]}"]
     else:
         summary["What was done"].append(WORDS["fair"])
-        if runs.answer:
+        if runs.answer and not study.settings.quick_run:
             summary[WORDS["match"]] = [*runs.answer, WORDS["asked"].format(runs.match_command)]
         summary |= _sort_claims(claims)
         summary["In numbers"] = [*_list_means(tables["means"], stop)]
@@ -285,7 +285,9 @@ def _answer_yes_or_no(
     matches: pd.DataFrame, printed: pd.DataFrame, claims: list[str], facts: int
 ) -> str:
     """Answer yes, in part or no, first for specifications that keep all printed choices."""
-    tried = f"{len(matches):,} specifications"
+    posteriors = matches["key"].nunique()
+    each = f"posteriors: {posteriors:,}, readings of each: {len(matches) // posteriors}"
+    tried = f"{len(matches):,} specifications ({each})"
     kept = f"{len(printed):,} of which keep the printed epochs, steps, dropout rate and prior"
     whole = printed["evidence"].astype(str).isin(["1", "1.0"])
     literal = printed[(printed["rows"] == "drawn pairs") & whole]

@@ -30,7 +30,7 @@ from equivocal.sampling.engine.placement import (
     count_shards,
     find_largest_anywhere,
 )
-from equivocal.sampling.engine.problem import Problem
+from equivocal.sampling.engine.problem import Likelihood, Problem
 from equivocal.sampling.engine.products import count_products
 
 CPU_BLOCK_ROWS, CPU_SLOTS = 512, 16
@@ -146,11 +146,21 @@ def check_budget(problem: Problem, limit: int, needed: int) -> None:
     """Refuse a budget that has no room for the least that a run holds."""
     if needed > limit:
         narrower = "" if problem.dtype.itemsize == 4 else "use dtype='float32', "
+        softmax = problem.likelihood is Likelihood.SOFTMAX
+        apart = f", or use {offer_outputs(problem.num_outputs)}" if softmax else ""
         fail(
             f"memory_budget of {limit:,} bytes is too small: {problem.num_rows:,} rows × "
             f"{problem.num_features} features need at least {needed:,} bytes. Raise it, "
-            f"{narrower}or give fewer rows."
+            f"{narrower}or give fewer rows{apart}."
         )
+
+
+def offer_outputs(num_classes: int) -> str:
+    """Name the way out of a softmax that takes too much time or memory."""
+    return (
+        f"one yes/no output per class: targets of shape (N, {num_classes}) with "
+        "likelihood='bernoulli' (of the scikit-learn estimator multi_class='one-vs-rest')"
+    )
 
 
 def choose_limit(budget: int | None) -> int:

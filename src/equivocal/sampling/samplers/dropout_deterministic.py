@@ -415,9 +415,9 @@ def run(problem: Problem, config: DropoutConfig, settings: RunSettings) -> Outco
         outcome.remedy = "leave step_size to the automatic rule or make it smaller"
     constant = config.dropout_rate > 0 and config.dropout_schedule == Schedule.CONSTANT
     if constant and D > 1 and not outcome.diverged.any():  # a variance alone loses nothing
-        excess = 1 / (1 - config.dropout_rate)
+        excess = round(1 / (1 - config.dropout_rate), 2)
         outcome.notes.append(
-            f"constant dropout does not tend to the posterior (covariances {excess:.2f} times too "
+            f"constant dropout does not tend to the posterior (covariances {excess:g} times too "
             f"large, or no limit): dropout_schedule='settle' does, with num_particles > {D}"
         )
     return outcome

@@ -46,7 +46,7 @@ from equivocal.sampling.engine.hamiltonian import (
     step,
 )
 from equivocal.sampling.engine.inputs import check_features, check_int, check_positive, fail
-from equivocal.sampling.engine.plan import Plan, make_plan
+from equivocal.sampling.engine.plan import Plan, make_plan, offer_outputs
 from equivocal.sampling.engine.problem import Likelihood, Problem
 from equivocal.sampling.engine.settings import Outcome, RunSettings, make_keys
 from equivocal.sampling.samplers import mean_field
@@ -88,9 +88,8 @@ def check_size(problem: Problem) -> None:
     if problem.likelihood is Likelihood.SOFTMAX and work > most:
         fail(
             f"the exact draws of a softmax would take too long: K D (N + K D) is {work:.1e} for "
-            f"{K} classes, {D} features and {N:,} rows, and may be {most:.0e}. Use one yes/no "
-            f"output per class: targets of shape (N, {K}) with likelihood='bernoulli' (of the "
-            "scikit-learn estimator multi_class='one-vs-rest'); or fewer features."
+            f"{K} classes, {D} features and {N:,} rows, and may be {most:.0e}. Use "
+            f"{offer_outputs(K)}; or fewer features."
         )
 
 
