@@ -35,6 +35,10 @@ __all__ = ["StudyResult", "analyse", "infer", "probe", "report", "reproduce", "r
 
 WRITTEN = ("settings.toml", "stimuli.csv", "activations.nc", "claims.csv", "report.html", "tables")
 OTHER_WORLD = "slips"  # where reversed sentences have a true answer
+QUICK = (
+    "A quick run only checks that the command works: its verdicts and effects mean nothing; do not "
+    "report them."
+)
 # Seconds of one core of a server (AMD EPYC) that the study `paper` took, of which each part is
 # scaled: training the networks of a world, answers in the other world, results by their records,
 # and what runs by itself
@@ -305,7 +309,7 @@ def _report(study: Study) -> None:
 
 
 def _collect_result(study: Study) -> StudyResult:
-    from equivocal.study.summary import WORDS, count_verdicts, summarise_study
+    from equivocal.study.summary import count_verdicts, summarise_study
 
     tables = _read_tables(study)
     done, *found = summarise_study(study, tables).items()  # the findings are to come first
@@ -313,7 +317,7 @@ def _collect_result(study: Study) -> StudyResult:
     if len(tables["claims"]):
         summary.insert(0, count_verdicts(tables["claims"]))
     if study.settings.quick_run:
-        summary.insert(0, WORDS["quick"])
+        summary.insert(0, QUICK)
     return StudyResult(
         name="study",
         tables=tables,
