@@ -13,7 +13,7 @@ from equivocal.gestalt import Run
 from equivocal.report.html import VERDICTS
 from equivocal.report.studies import list_sections
 from equivocal.study import Study
-from equivocal.study.claims import FullRun, FullRuns, judge_claims, load_full_runs
+from equivocal.study.claims import COLUMNS, FullRun, FullRuns, judge_claims, load_full_runs
 from equivocal.study.summary import (
     NOTE,
     answer_in_words,
@@ -167,6 +167,15 @@ def test_recorded_runs_name_claims_and_verdicts_that_exist() -> None:
         assert set(run.verdicts.values()) <= set(VERDICTS)
         assert run.commands[0].startswith("equivocal reproduce --preset")
         assert run not in runs.list_others(run.study)
+
+
+@pytest.mark.parametrize("study", ["paper", "paper_fast"])
+def test_recorded_tables_of_claims_have_the_recorded_verdicts(study: str) -> None:
+    results = Path(__file__).resolve().parents[2] / "benchmarks" / "results"
+    table = pd.read_csv(results / f"claims_{study}.csv", keep_default_na=False)
+    (run,) = (run for run in load_full_runs().studies if run.study == study)
+    assert list(table.columns) == COLUMNS
+    assert dict(zip(table["id"], table["verdict"], strict=True)) == run.verdicts
 
 
 def test_recorded_answer_is_that_of_the_recorded_matches() -> None:
