@@ -39,7 +39,7 @@ tests: .venv/.installed-dev
 
 # Calibration by 1,000 simulations, and the draws of all seeds from 0 to 99.
 test-slow: .venv/.installed-dev
-	$(TEST_ENV) EQUIVOCAL_SEEDS=100 $(BIN)/python -m pytest tests/sampling/test_posterior.py -k draws
+	$(TEST_ENV) EQUIVOCAL_SEEDS=100 $(BIN)/python -m pytest packages/lastlayer/tests/test_posterior.py -k draws
 	$(TEST_ENV) $(BIN)/python -m pytest -m slow
 
 # The same seed gives the same bits under load; `make test` tries 5 runs of each sampler, `.ci/run` 30:
@@ -47,27 +47,24 @@ test-slow: .venv/.installed-dev
 STRESS := 5000
 
 stress: .venv/.installed-dev
-	$(TEST_ENV) EQUIVOCAL_STRESS=$(STRESS) $(BIN)/python -m pytest tests/sampling/test_stress.py
+	$(TEST_ENV) EQUIVOCAL_STRESS=$(STRESS) $(BIN)/python -m pytest packages/lastlayer/tests/test_stress.py
 
 # LONGER chooses some of them.
-LONGER := tests/asking tests/benchmarks tests/cli tests/uncertainty tests/fuzz tests/human_data \
-	tests/project tests/study tests/suites tests/sampling/test_hmc.py tests/sampling/test_placement.py \
-	tests/sampling/test_prior_choice.py tests/sampling/test_properties.py tests/sampling/test_rows.py \
-	tests/sampling/test_samplers.py tests/sampling/test_streaming.py tests/web
+LONGER := packages
 
 test-longer: .venv/.installed-dev
 	$(TEST_ENV) $(BIN)/python -m pytest -n 2 -m slow $(LONGER)
 
 # Real processes killed, interrupted and starved; see docs/surviving.md. Tests that mount disks or need
 # faketime are skipped where these are not available.
-FAULTS := tests/faults
+FAULTS := packages/equivocal/tests/faults
 
 test-faults: .venv/.installed-dev
 	$(SHORT_ENV) $(BIN)/python -m pytest -n 2 --dist worksteal -m "slow or not slow" $(FAULTS)
 
 # A hundred thousand damaged files, and as many malformed requests; `make test` tries some of them.
 fuzz: .venv/.installed-dev
-	$(TEST_ENV) EQUIVOCAL_FUZZ=100000 $(BIN)/python -m pytest -n 2 tests/fuzz/test_loaders.py tests/web/test_robustness.py
+	$(TEST_ENV) EQUIVOCAL_FUZZ=100000 $(BIN)/python -m pytest -n 2 packages/equivocal/tests/fuzz/test_loaders.py
 
 lint: .venv/.installed-dev
 	$(BIN)/ruff check .
@@ -86,9 +83,7 @@ bench: .venv/.installed-dev
 	$(BIN)/python -m benchmarks.large_world
 	$(BIN)/python -m benchmarks.sampling --full --record
 	$(BIN)/python -m benchmarks.reproduction
-	$(BIN)/python -m benchmarks.serving
 	$(BIN)/python -m benchmarks.scaling
-	$(BIN)/python -m benchmarks.sweep_scaling
 	$(BIN)/python -m benchmarks.suites
 	$(BIN)/python -m benchmarks.doubt
 	$(BIN)/python -m benchmarks.mixed_models
@@ -98,19 +93,19 @@ bench: .venv/.installed-dev
 	$(PYTHON) -c 'import sys; sys.exit("equivocal needs Python 3.11 or newer, this is " + sys.version.split()[0]) if sys.version_info < (3, 11) else None'
 	$(PYTHON) -m venv .venv
 
-.venv/.installed: .venv/bin/python pyproject.toml constraints.txt Makefile
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[web,nuts]"
+.venv/.installed: .venv/bin/python packages/lastlayer/pyproject.toml packages/equivocal/pyproject.toml constraints.txt Makefile
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable "packages/lastlayer[nuts]" --editable packages/equivocal
 	@touch $@
 
-.venv/.installed-dev: .venv/bin/python pyproject.toml constraints.txt Makefile
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[dev]"
+.venv/.installed-dev: .venv/bin/python packages/lastlayer/pyproject.toml packages/equivocal/pyproject.toml constraints.txt Makefile
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable packages/lastlayer --editable "packages/equivocal[dev]"
 	@touch $@ .venv/.installed
 
 # Renew the pins for every supported Python at once.
 lock: .venv/.installed-dev
 	$(BIN)/uv pip compile --universal --python-version 3.11 --extra dev --upgrade --quiet \
-		--no-emit-index-url --custom-compile-command "make lock" \
-		--output-file constraints.txt pyproject.toml
+		--no-emit-package lastlayer --no-emit-package equivocal --no-emit-index-url --custom-compile-command "make lock" \
+		--output-file constraints.txt packages/equivocal/pyproject.toml
 
 clean:
 	rm -rf .venv

@@ -24,12 +24,18 @@ import numpy as np
 import typer
 
 from benchmarks.machine import RESULTS, describe_machine
-from equivocal.gestalt import Run, train
-from equivocal.gestalt.runs import split_corpus
-from equivocal.sampling import sample_network, sample_posterior
-from equivocal.store.files import write_text_atomically
-from equivocal.uncertainty import enumerate_truth, find_reversals, sample_comprehenders
-from equivocal.uncertainty.scores import compute_auroc, compute_scores, sum_uncertainty
+from equivocal.doubt.members import sample_comprehenders
+from equivocal.doubt.scores import (
+    compute_auroc,
+    compute_scores,
+    enumerate_truth,
+    find_reversals,
+    sum_uncertainty,
+)
+from equivocal.network import Run, train
+from equivocal.network.runs import split_corpus
+from lastlayer import sample_network, sample_posterior
+from lastlayer.files import write_text_atomically
 
 N, K, D = 60, 5, 4
 LAYERS = [("last", 1), ("query", 1), ("all", 1), ("query", 4)]  # layers, cuts

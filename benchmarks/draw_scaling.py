@@ -12,7 +12,7 @@ from typing import Any
 import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
 
-from equivocal.report.style import COLOURS, apply_style
+from equivocal.figure_style import COLOURS, apply_style
 
 RESULTS = Path(__file__).parent / "results"
 OUT = Path(__file__).parents[1] / "docs" / "images" / "scaling.png"

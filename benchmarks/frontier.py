@@ -27,16 +27,8 @@ from typing import Any
 import pandas as pd
 
 from benchmarks.machine import RESULTS, describe_machine
-from equivocal.experiments import write_tables
-from equivocal.experiments.frontier import FEWEST, MORE_LAYERS, FrontierSettings, map_frontier
-from equivocal.experiments.learning import ALONG, follow_learning
-from equivocal.experiments.networks import choose_training
-from equivocal.report.uncertainty_figures import draw_frontier
-from equivocal.store import read_table, read_toml
-from equivocal.store.files import write_text_atomically
-from equivocal.study.claims import select_kinds
-from equivocal.study.statistics import compare_with_zero
-from equivocal.uncertainty.frontier import (
+from equivocal.doubt.figures import draw_frontier
+from equivocal.doubt.frontier import (
     ENSEMBLE,
     ERRORS,
     POOLED,
@@ -45,6 +37,14 @@ from equivocal.uncertainty.frontier import (
     find_pareto,
     summarise_frontier,
 )
+from equivocal.doubt.run_frontier import FEWEST, MORE_LAYERS, FrontierSettings, map_frontier
+from equivocal.doubt.run_learning import ALONG, follow_learning
+from equivocal.network.train_or_load import choose_training
+from equivocal.paper.claims import select_kinds
+from equivocal.result import write_tables
+from equivocal.statistics.summaries import compare_with_zero
+from equivocal.store import read_table, read_toml
+from lastlayer.files import write_text_atomically
 
 IMAGE = Path(__file__).parents[1] / "docs" / "images" / "frontier.png"
 COLUMNS = (

@@ -20,7 +20,7 @@ numpy:
     training    ten networks of the preset `paper`
 
 `--cold` measures first calls instead, each in a process of its own, with the compiler options of
-`equivocal.sampling.engine.programs` and without: seconds of the first and of later calls, how many
+`lastlayer.engine.programs` and without: seconds of the first and of later calls, how many
 programs were compiled, and for how long. Rows may have `counts`.
 """
 
@@ -40,14 +40,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from equivocal.machine import collect_versions
-from equivocal.sampling import Posterior, sample_posterior
-from equivocal.sampling.engine import flow, likelihoods
-from equivocal.sampling.engine.likelihoods import FlowRule
-from equivocal.sampling.engine.products import Precision, multiply
-from equivocal.sampling.engine.programs import GPU_OPTIONS
-from equivocal.sampling.engine.rows import Rows
-from equivocal.sampling.samplers.mean_field import init
+from lastlayer import Posterior, sample_posterior
+from lastlayer.engine import flow, likelihoods
+from lastlayer.engine.likelihoods import FlowRule
+from lastlayer.engine.products import Precision, multiply
+from lastlayer.engine.programs import GPU_OPTIONS
+from lastlayer.engine.rows import Rows
+from lastlayer.machine import collect_versions
+from lastlayer.samplers.mean_field import init
 
 Numbers = dict[str, Any]
 RULE = FlowRule(likelihoods.compute_variance, likelihoods.average_by_quadrature)
@@ -200,7 +200,7 @@ def measure_large(sizes: Numbers) -> Numbers:
 
 def measure_training(sizes: Numbers) -> Numbers:
     """Measure the training of ten networks of the preset, side by side."""
-    from equivocal.gestalt import train
+    from equivocal.network import train
 
     first, _ = measure_time(lambda: train("paper", networks=sizes["networks"], epochs=2).seconds)
     seconds, run = measure_time(lambda: train("paper", networks=sizes["networks"]))

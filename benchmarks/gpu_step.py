@@ -3,7 +3,7 @@
     PYTHONPATH=src python3 benchmarks/gpu_step.py OUT.json            K=176, D=101, J=128, N=10,000
     PYTHONPATH=src python3 benchmarks/gpu_step.py OUT.json --small    a check that it works
 
-Imports only jax, numpy and `equivocal.sampling`. Each number is the median of many calls that wait
+Imports only jax, numpy and `lastlayer`. Each number is the median of many calls that wait
 for their result, after one that compiles:
 
     gemm         rates of matrix products: large square ones, and batches shaped like the step's,
@@ -33,13 +33,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from equivocal.sampling import sample_posterior
-from equivocal.sampling.engine import flow, likelihoods
-from equivocal.sampling.engine.ensembles import draw_noise
-from equivocal.sampling.engine.likelihoods import FlowRule
-from equivocal.sampling.engine.plan import LANES
-from equivocal.sampling.engine.problem import Likelihood, Problem
-from equivocal.sampling.engine.rows import Rows, lay_out
+from lastlayer import sample_posterior
+from lastlayer.engine import flow, likelihoods
+from lastlayer.engine.ensembles import draw_noise
+from lastlayer.engine.likelihoods import FlowRule
+from lastlayer.engine.plan import LANES
+from lastlayer.engine.problem import Likelihood, Problem
+from lastlayer.engine.rows import Rows, lay_out
 
 PRECISIONS = ("highest", "default")  # of the sampler; "default" depends on the device
 GEMM_PRECISIONS = ("highest", "tensorfloat32", "default")

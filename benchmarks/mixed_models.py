@@ -23,10 +23,11 @@ import typer
 from scipy.special import expit
 
 from benchmarks.machine import RESULTS, describe_machine
-from equivocal.human_data import Experiment, compare, simulate
-from equivocal.human_data.joins import Joined, join
-from equivocal.mixed_models import RandomPart, fit_logistic, fit_mixed
-from equivocal.store.files import write_text_atomically
+from equivocal.people.comparison import compare
+from equivocal.people.joins import Joined, join
+from equivocal.people.simulation import Experiment, simulate
+from equivocal.statistics import RandomPart, fit_logistic, fit_mixed
+from lastlayer.files import write_text_atomically
 
 REPEATS = 3
 

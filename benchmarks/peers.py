@@ -30,8 +30,8 @@ from benchmarks.comparison.measures import COLUMNS, measure_method
 from benchmarks.comparison.methods import METHODS, Method
 from benchmarks.comparison.networks import train_networks
 from benchmarks.comparison.problem import Problem
-from equivocal.errors import UserError, check_known
-from equivocal.machine import use_one_blas_thread
+from lastlayer.errors import UserError, check_known
+from lastlayer.machine import use_one_blas_thread
 
 SEEDS, QUICK_SEEDS = 5, 3
 SLOW_DATA = {"wide-513"}

@@ -16,8 +16,8 @@ import numpy as np
 from benchmarks.comparison import data, prior_data
 from benchmarks.comparison.data import Task
 from benchmarks.comparison.networks import train_networks
-from equivocal.metrics import negative_log_likelihood
-from equivocal.sampling import sample_posterior
+from equivocal.statistics.scores import negative_log_likelihood
+from lastlayer import sample_posterior
 
 
 class Measured(NamedTuple):

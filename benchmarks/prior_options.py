@@ -15,8 +15,8 @@ import numpy as np
 from benchmarks.comparison.data import make_task
 from benchmarks.comparison.networks import train_networks
 from benchmarks.comparison.problem import Problem
-from equivocal.metrics import negative_log_likelihood
-from equivocal.sampling import sample_posterior
+from equivocal.statistics.scores import negative_log_likelihood
+from lastlayer import sample_posterior
 
 SEEDS = 3
 OPTIONS: dict[str, dict[str, Any]] = {

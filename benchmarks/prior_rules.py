@@ -21,9 +21,9 @@ import pandas as pd
 from benchmarks.comparison.data import Task
 from benchmarks.comparison.networks import Network, train_networks
 from benchmarks.comparison.prior_data import SOURCES, make_task
-from equivocal.sampling import Posterior, sample_posterior
-from equivocal.sampling.engine.problem import Likelihood, Problem
-from equivocal.sampling.prior_search import (
+from lastlayer import Posterior, sample_posterior
+from lastlayer.engine.problem import Likelihood, Problem
+from lastlayer.prior_search import (
     Logits,
     arrange_answers,
     find_intercepts,

@@ -17,7 +17,7 @@ from benchmarks.comparison.data import make_task
 from benchmarks.comparison.networks import train_networks
 from benchmarks.comparison.ours import _sample
 from benchmarks.comparison.problem import Problem
-from equivocal.machine import use_one_blas_thread
+from lastlayer.machine import use_one_blas_thread
 
 RATES = (0.0, 0.01, 0.03, 0.1, 0.2, 0.5)
 

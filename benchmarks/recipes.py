@@ -45,7 +45,7 @@ from jaxtyping import Array, Float, Int
 from scipy import stats
 
 from benchmarks.machine import RESULTS, describe_machine
-from equivocal.gestalt import (
+from equivocal.network import (
     STRENGTHS,
     Run,
     SentenceGestalt,
@@ -54,9 +54,10 @@ from equivocal.gestalt import (
     cross_validate,
     train,
 )
-from equivocal.store.files import write_text_atomically
-from equivocal.study import load_stimuli, load_study
+from equivocal.paper.settings import load_study
 from equivocal.world import World
+from equivocal.world.items import load_stimuli
+from lastlayer.files import write_text_atomically
 
 SINGLE: dict[str, Any] = {"batch": 1, "learning_rate": 1e-5, "momentum": 0.9}  # those of 2018
 HUNDRED: dict[str, Any] = {"batch": 100, "learning_rate": 1e-3, "momentum": 0.0}
@@ -242,7 +243,7 @@ def _fit_torch(
 
 def measure_sg2018(arguments: argparse.Namespace, changes: Numbers) -> Numbers:
     """Train by single sentences and by batches, and compare weights and answers."""
-    from equivocal.gestalt.probing import compute_activations
+    from equivocal.network.probing import compute_activations
 
     world = World.load("sg2018")
     sentences = changes.get("sentences", 20_000)

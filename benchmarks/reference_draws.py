@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from equivocal.sampling import sample_posterior
+from lastlayer import sample_posterior
 
 HEAD = "data | prior variance | effective size | R-hat | means | expected | covariance | expected"
 

@@ -57,7 +57,7 @@ def make_rows(folder: Path, rows: int, outputs: int, features: int) -> None:
 
 def measure_sharded_here(folder: str, devices: str, repeats: str) -> Numbers:
     """Measure one device and several in alternation, after one call of each that compiles."""
-    from equivocal.sampling import sample_posterior
+    from lastlayer import sample_posterior
 
     psi, t = (np.load(Path(folder) / f"{name}.npy") for name in ("features", "targets"))
     several = int(devices)
@@ -73,7 +73,7 @@ def measure_sharded_here(folder: str, devices: str, repeats: str) -> Numbers:
 
 def measure_streamed_here(folder: str, how: str) -> Numbers:
     """Measure one posterior: seconds, and the peak memory of this process."""
-    from equivocal.sampling import sample_posterior
+    from lastlayer import sample_posterior
 
     files = [Path(folder) / f"{name}.npy" for name in ("features", "targets")]
     psi, t = (np.load(file, mmap_mode="r") if how == "file" else np.load(file) for file in files)

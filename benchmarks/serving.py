@@ -37,8 +37,8 @@ import typer
 from benchmarks.clients import measure_memory, measure_time, send_malformed
 from benchmarks.machine import RESULTS, describe_machine
 from benchmarks.serving_load import load_server
-from equivocal.store.files import write_text_atomically
 from equivocal.world import World
+from lastlayer.files import write_text_atomically
 
 MOST_ASK_SECONDS = 3.0
 MOST_MILLISECONDS, FEWEST_PER_SECOND, MOST_GROWTH = 30.0, 300.0, 0.10

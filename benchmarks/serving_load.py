@@ -24,8 +24,8 @@ from typing import Any
 
 from benchmarks.clients import measure_memory, measure_time, send_one_malformed
 from benchmarks.machine import RESULTS, describe_machine
-from equivocal.store.files import write_text_atomically
 from equivocal.world import World
+from lastlayer.files import write_text_atomically
 
 MOST_GROWTH = 0.05  # of memory, from the end of the warm-up to the end
 PATIENCE = 25.0  # seconds that a slow client waits to be dropped; the server drops it after 15

@@ -21,7 +21,7 @@ from typing import Annotated
 import numpy as np
 import typer
 
-from equivocal.machine import use_one_blas_thread
+from lastlayer.machine import use_one_blas_thread
 
 ROWS, FEATURES, OUTPUTS = 1_500, 103, 14
 FITS = 4
@@ -39,8 +39,8 @@ def draw(seed: int, dtype: str, classes: bool) -> tuple[np.ndarray, np.ndarray]:
 
 
 def fit(x: np.ndarray, y: np.ndarray, classes: bool, compiled: bool) -> float:
-    """Fit as the estimators of `equivocal.sklearn` do, and return the prior variance chosen."""
-    from equivocal.sampling import sample_posterior
+    """Fit as the estimators of `lastlayer.sklearn` do, and return the prior variance chosen."""
+    from lastlayer import sample_posterior
 
     posterior = sample_posterior(
         np.hstack([x, np.ones((len(x), 1), x.dtype)]),
@@ -59,7 +59,7 @@ def fit_yeast(dtype: str) -> Iterator[tuple[str, float]]:
     from benchmarks.comparison.networks import train_networks
     from benchmarks.comparison.ours import fit_default
     from benchmarks.comparison.problem import Problem
-    from equivocal.sklearn import EnsembleKalmanMultilabel
+    from lastlayer.sklearn import EnsembleKalmanMultilabel
 
     tasks = [make_task("yeast", seed) for seed in range(FITS)]
     for task in tasks:

@@ -30,7 +30,7 @@ from typing import Annotated, Any
 import typer
 
 from benchmarks.machine import RESULTS, describe_machine
-from equivocal.store.files import write_text_atomically
+from lastlayer.files import write_text_atomically
 
 GOAL = 1.8
 TINY = ["training.epochs=1", "training.sentences=200", "inference.prior_variances=[1.0]"]

@@ -6,7 +6,7 @@ learning rate, one network at a time. After every constituent every probe is ans
 
     L = Σ_(sentence, position, probe asked) Σ_k BCE(z_k, t_k) / number of those triples,
 
-which is the `test_loss` of `equivocal.gestalt.training`, where it is computed from distinct
+which is the `test_loss` of `equivocal.network.training`, where it is computed from distinct
 questions. Padding is masked; leaving it out by indexing was tried and is no faster.
 
     from benchmarks.torch_reference import collect_data, fit, fit_recipe, split
@@ -25,7 +25,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from equivocal.gestalt import QueryNetwork, SentenceGestalt, TrainingSettings, UpdateNetwork
+from equivocal.network import QueryNetwork, SentenceGestalt, TrainingSettings, UpdateNetwork
 from equivocal.world import Corpus, World
 from equivocal.world.grammar import NO_FILLER
 from equivocal.world.queries import list_constituents
@@ -63,7 +63,7 @@ class Epoch(NamedTuple):
 
 
 class ReferenceNetwork(nn.Module):  # type: ignore[misc, unused-ignore]  # Any without torch
-    """Update and query network with logistic units; see `equivocal.gestalt.network`."""
+    """Update and query network with logistic units; see `equivocal.network.sentence_gestalt`."""
 
     def __init__(self, num_tokens: int, num_units: int, hidden: int, gestalt: int) -> None:
         super().__init__()
@@ -89,7 +89,7 @@ class ReferenceNetwork(nn.Module):  # type: ignore[misc, unused-ignore]  # Any w
 
 
 def split(world: World, settings: TrainingSettings) -> tuple[Corpus, Corpus]:
-    """Return training and held-out sentences, the same ones as in `equivocal.gestalt.runs`."""
+    """Return training and held-out sentences, the same ones as in `equivocal.network.runs`."""
     corpus = world.sample(settings.sentences, seed=settings.seed)
     rank = np.random.default_rng([settings.seed, 1]).permutation(settings.sentences)
     size = min(max(1, round(settings.held_out * settings.sentences)), settings.sentences - 1)

@@ -7,7 +7,7 @@
 1. The reference (`benchmarks.torch_reference`), for two batch sizes: one epoch with 1, 2, 4 …
    threads determines the fastest number; then it trains for 60 epochs. Its networks are trained one
    after another, so the time for ten is ten times the measured mean per network.
-2. `equivocal.gestalt.train("paper", networks=10)`, timed from before the world is loaded, with
+2. `equivocal.network.train("paper", networks=10)`, timed from before the world is loaded, with
    sampling, compilation and the scores after each epoch. Of the reference only the training steps
    are timed.
 
@@ -42,11 +42,11 @@ from rich.table import Table
 
 from benchmarks.machine import RESULTS, describe_machine
 from benchmarks.torch_reference import WEIGHT_DECAY, Data, Epoch, collect_data, fit, split
-from equivocal.gestalt import Run, TrainingSettings, train
-from equivocal.gestalt.training import EpochReport
-from equivocal.machine import count_cores
-from equivocal.store.files import write_text_atomically
+from equivocal.network import Run, TrainingSettings, train
+from equivocal.network.training import EpochReport
 from equivocal.world import Corpus, World
+from lastlayer.files import write_text_atomically
+from lastlayer.machine import count_cores
 
 WORLD = "paper"
 BATCH_SIZES = (32, 128)

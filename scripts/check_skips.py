@@ -8,7 +8,7 @@ skip only for the reasons that `tests/needs.py` lists: the needs that `.ci/run` 
 import sys
 from pathlib import Path
 
-from tests.needs import NEEDS, may_skip, summarize_skips
+from needs import NEEDS, may_skip, summarize_skips
 
 ABSENT = ("torch", "browser", "node")  # in the first run
 

@@ -15,7 +15,7 @@ from typing import Literal
 from PIL import Image
 from playwright.sync_api import Browser, ViewportSize, sync_playwright
 
-from equivocal.web.page import build_page
+from equivocal.asking.page import build_page
 
 Theme = Literal["light", "dark"]
 

@@ -16,7 +16,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyBboxPatch
 
-from equivocal.report.style import COLOURS, apply_style, save_figure
+from equivocal.figure_style import COLOURS, apply_style, save_figure
 
 __all__ = ["DIAGRAMS", "draw_network_diagram", "draw_posterior_diagram"]
 

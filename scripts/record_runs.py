@@ -17,15 +17,15 @@ from typing import Any
 
 import tomli_w
 
-from equivocal.errors import UserError
+from equivocal.paper.preparation import open_study
+from equivocal.paper.summary import NOTE
 from equivocal.store import read_table, read_toml
-from equivocal.store.files import write_text_atomically
-from equivocal.study import open_study
-from equivocal.study.summary import NOTE
+from lastlayer.errors import UserError
+from lastlayer.files import write_text_atomically
 
 __all__ = ["record_runs"]
 
-TARGET = Path(str(resources.files("equivocal.study"))) / "record" / "full_runs.toml"
+TARGET = Path(str(resources.files("equivocal.paper"))) / "record" / "full_runs.toml"
 RESULTS = Path(__file__).resolve().parents[1] / "benchmarks" / "results"
 HEADER = """\
 # What full runs found. A report shows these verdicts beside its own, by the id of the claim, and

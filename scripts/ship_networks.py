@@ -22,8 +22,8 @@ from equivocal.asking.posteriors import open_own
 from equivocal.asking.shipped import FOLDER, FORMAT
 from equivocal.asking.source import CONVERGED, DEFAULT, AskSettings, Source
 from equivocal.asking.vocabulary import Vocabulary
-from equivocal.experiments.networks import train_or_load
-from equivocal.gestalt import TrainingSettings
+from equivocal.network import TrainingSettings
+from equivocal.network.train_or_load import train_or_load
 from equivocal.progress import announce
 from equivocal.store import read_toml
 from equivocal.world import World

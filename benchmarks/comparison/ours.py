@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.comparison.problem import Doubt, Fitted, Problem
-from equivocal.sampling import Posterior, sample_posterior
+from lastlayer import Posterior, sample_posterior
 
 __all__ = ["fit_default", "fit_hmc", "fit_paper", "fit_probit", "fit_unit_prior"]
 

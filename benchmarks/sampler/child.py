@@ -16,9 +16,9 @@ import numpy as np
 
 from benchmarks.sampler.problems import make_plain_rows
 from benchmarks.sampler.timing import measure_time
-from equivocal.sampling import METHODS, sample_posterior
-from equivocal.sampling.engine.problem import Likelihood, Problem
-from equivocal.sampling.engine.settings import Outcome, RunSettings
+from lastlayer import METHODS, sample_posterior
+from lastlayer.engine.problem import Likelihood, Problem
+from lastlayer.engine.settings import Outcome, RunSettings
 
 __all__ = ["main"]
 

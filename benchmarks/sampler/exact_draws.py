@@ -13,7 +13,7 @@ from benchmarks.sampler.lines import Findings, Goal, Line
 from benchmarks.sampler.running import Workbench
 from benchmarks.sampler.timing import measure_time, record_compilation, sum_spans
 from benchmarks.sampler.versus_nuts import NEEDS, choose_outputs, run_nuts
-from equivocal.sampling import Posterior, sample_posterior
+from lastlayer import Posterior, sample_posterior
 
 __all__ = ["measure"]
 

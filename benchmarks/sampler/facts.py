@@ -8,7 +8,7 @@ from typing import Any
 
 import jax
 
-from equivocal.machine import collect_versions, count_cores
+from lastlayer.machine import collect_versions, count_cores
 
 __all__ = ["describe_machine"]
 

@@ -9,7 +9,7 @@ import numpy as np
 from benchmarks.sampler.problems import Data
 from benchmarks.sampler.settings import BenchSettings
 from benchmarks.sampler.timing import measure_time, record_compilation, sum_spans
-from equivocal.sampling import Posterior, sample_posterior
+from lastlayer import Posterior, sample_posterior
 
 __all__ = ["OurTimes", "time_ours"]
 

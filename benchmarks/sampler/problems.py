@@ -8,7 +8,7 @@ import numpy as np
 from scipy.special import expit
 
 from benchmarks.sampler.settings import BenchSettings
-from equivocal.errors import UserError
+from lastlayer.errors import UserError
 
 __all__ = ["Data", "collect_run_rows", "make_network_rows", "make_plain_rows"]
 
@@ -54,7 +54,7 @@ def collect_run_rows(directory: Path, settings: BenchSettings) -> Data:
     The held-out rows are distinct rows that were not drawn: rare questions, for which a posterior
     matters most.
     """
-    from equivocal.gestalt import Network, features
+    from equivocal.network import Network, features
 
     network = Network.load(directory, index=0)
     asked = features(network, network.world.sample(10_000, seed=0))

@@ -12,7 +12,7 @@ from benchmarks.sampler.facts import describe_machine
 from benchmarks.sampler.lines import Findings
 from benchmarks.sampler.report import Report
 from benchmarks.sampler.settings import BenchSettings
-from equivocal.errors import UserError, did_you_mean, join_names
+from lastlayer.errors import UserError, did_you_mean, join_names
 
 if TYPE_CHECKING:
     from benchmarks.sampler.ours import OurTimes

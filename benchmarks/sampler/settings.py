@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 
-from equivocal.errors import UserError
+from lastlayer.errors import UserError
 
 __all__ = ["BenchSettings"]
 

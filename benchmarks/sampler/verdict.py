@@ -27,13 +27,13 @@ from scipy.stats import spearmanr
 from benchmarks.sampler.lines import Findings, Goal, Line
 from benchmarks.sampler.running import Workbench
 from benchmarks.sampler.timing import measure_time
-from equivocal.machine import use_one_blas_thread
-from equivocal.sampling import sample_posterior
-from equivocal.sampling.diagnostics import CALLED_FAR, TOO_FAR, diagnose_gaussian
-from equivocal.sampling.engine.problem import Likelihood, Problem, collapse
-from equivocal.sampling.engine.settings import RunSettings
-from equivocal.sampling.samplers import exact_flow
 from equivocal.store.folders import has_run
+from lastlayer import sample_posterior
+from lastlayer.diagnostics import CALLED_FAR, TOO_FAR, diagnose_gaussian
+from lastlayer.engine.problem import Likelihood, Problem, collapse
+from lastlayer.engine.settings import RunSettings
+from lastlayer.machine import use_one_blas_thread
+from lastlayer.samplers import exact_flow
 
 __all__ = ["measure"]
 
@@ -173,8 +173,8 @@ def _list_known_cases(folder: Path) -> Iterator[Case]:
 
 
 def _list_network_cases(folder: Path, outputs: int) -> Iterator[Case]:
-    from equivocal.gestalt import Run
-    from equivocal.inference import collect_last_layer
+    from equivocal.beliefs import collect_last_layer
+    from equivocal.network import Run
 
     run = Run.load(folder)
     for number, network in enumerate(run.networks[:NETWORKS]):

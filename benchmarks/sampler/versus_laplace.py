@@ -19,10 +19,10 @@ from benchmarks.sampler.problems import make_plain_rows
 from benchmarks.sampler.running import Workbench
 from benchmarks.sampler.settings import BenchSettings
 from benchmarks.sampler.timing import measure_time
-from equivocal.machine import use_one_blas_thread
-from equivocal.sampling import METHODS, sample_posterior
-from equivocal.sampling.engine.problem import Likelihood, Problem
-from equivocal.sampling.engine.settings import Outcome, RunSettings
+from lastlayer import METHODS, sample_posterior
+from lastlayer.engine.problem import Likelihood, Problem
+from lastlayer.engine.settings import Outcome, RunSettings
+from lastlayer.machine import use_one_blas_thread
 
 __all__ = ["fit_laplace", "measure"]
 

@@ -21,10 +21,10 @@ from benchmarks.sampler.problems import Data
 from benchmarks.sampler.running import Workbench
 from benchmarks.sampler.settings import BenchSettings
 from benchmarks.sampler.timing import measure_time
-from equivocal.sampling.engine.plan import LANES
-from equivocal.sampling.engine.problem import Likelihood, Problem
-from equivocal.sampling.engine.rows import Rows, lay_out
-from equivocal.sampling.samplers import dropout_deterministic
+from lastlayer.engine.plan import LANES
+from lastlayer.engine.problem import Likelihood, Problem
+from lastlayer.engine.rows import Rows, lay_out
+from lastlayer.samplers import dropout_deterministic
 
 __all__ = ["measure"]
 

@@ -21,7 +21,7 @@ from benchmarks.sampler.problems import Data
 from benchmarks.sampler.running import Workbench
 from benchmarks.sampler.settings import BenchSettings
 from benchmarks.sampler.timing import measure_time, record_compilation, sum_spans
-from equivocal.sampling import Posterior, sample_posterior
+from lastlayer import Posterior, sample_posterior
 
 __all__ = ["choose_outputs", "measure", "run_nuts"]
 

@@ -23,7 +23,7 @@ from benchmarks.sampler.lines import Findings, Goal, Line
 from benchmarks.sampler.problems import Data
 from benchmarks.sampler.running import Workbench
 from benchmarks.sampler.timing import measure_time
-from equivocal.machine import count_cores
+from lastlayer.machine import count_cores
 
 __all__ = ["measure"]
 

@@ -17,8 +17,8 @@ from matplotlib.figure import Figure
 from sklearn.datasets import load_digits
 from sklearn.metrics import roc_auc_score
 
-from equivocal.report.style import COLOURS, apply_style
-from equivocal.sampling.last_layer import LastLayerPosterior, last_layer_posterior
+from equivocal.figure_style import COLOURS, apply_style
+from lastlayer.last_layer import LastLayerPosterior, last_layer_posterior
 
 PICTURE = Path(__file__).parents[1] / "images" / "digits.png"
 NUM_TRAIN, NUM_NOISE, NUM_FEATURES = 600, 300, 300

@@ -26,7 +26,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from equivocal.sampling.last_layer import from_torch
+from lastlayer.last_layer import from_torch
 
 CENTRES = np.array([[-1.0, -0.5], [1.0, 0.5]])
 NUM_EPOCHS = 500

@@ -15,8 +15,8 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from equivocal.report.style import COLOURS, apply_style
-from equivocal.sampling.last_layer import LastLayerPosterior, last_layer_posterior
+from equivocal.figure_style import COLOURS, apply_style
+from lastlayer.last_layer import LastLayerPosterior, last_layer_posterior
 
 PICTURE = Path(__file__).parents[1] / "images" / "two_moons.png"
 NUM_POINTS, NUM_FEATURES = 200, 500

@@ -19,7 +19,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 import equivocal
-from equivocal.gestalt import train
+from equivocal.network import train
 
 # %% [markdown]
 # ## A world that is known exactly

@@ -20,8 +20,8 @@ import matplotlib.pyplot as plt
 import pandas as pd
 
 import equivocal
-from equivocal.gestalt import train
-from equivocal.report.style import COLOURS
+from equivocal.figure_style import COLOURS
+from equivocal.network import train
 
 # %% [markdown]
 # ## The truth

@@ -21,7 +21,7 @@ from properdocs.structure.files import File, Files
 from properdocs.structure.pages import Page
 from typer.cli import get_docs_for_click
 
-from equivocal.web.page import build_page
+from equivocal.asking.page import build_page
 
 __all__ = ["on_config", "on_files", "on_page_markdown"]
 

@@ -1,0 +1,206 @@
+"""A network's weights and ensembles, from the cache or computed when they are first asked for.
+
+    converged_VARIANCE_NETWORK   the converged posterior, by `exact-flow`
+    path_VARIANCE_NETWORK        the paper's sampler with infinitely many particles, at kept steps
+
+Each file holds, at its stops, the `shift` (stops, units, D) of the mean, the symmetric `root`
+(stops, units, D, D) of the covariance relative to the prior's (I at the prior) and, for a path, the
+`time` (stops,). It is a result in the source's `Store`: one process computes it while others wait,
+and a damaged file is named and recomputed. Damaged default networks are trained again likewise; a
+run of the user's own is never touched. JAX is imported only where something has to be computed.
+"""
+
+from functools import lru_cache
+from itertools import islice
+from typing import TYPE_CHECKING
+
+import numpy as np
+from safetensors.numpy import save_file
+
+from equivocal.asking.ensembles import LastLayers, Listener, NumpyNetwork, has_network_shapes
+from equivocal.asking.source import CONVERGED, Source
+from equivocal.asking.vocabulary import Vocabulary
+from equivocal.progress import announce, progress, report_part
+from equivocal.store.folders import NETWORKS, open_run
+from equivocal.store.locks import hold_folder
+from equivocal.store.store import POSTERIOR_CODE, Store, hash_content
+from equivocal.world import name_role_unit
+from lastlayer.errors import UserError
+from lastlayer.files import UnreadableError
+from lastlayer.tensors import read_tensors
+
+if TYPE_CHECKING:
+    from equivocal.beliefs import LayerRows
+
+
+MOMENTS_CODE = (*POSTERIOR_CODE, "equivocal/asking")  # what the moments depend on
+Arrays = dict[str, np.ndarray]
+LEAST_LOSS = 1e-7  # share of the prior's variance; smaller losses change no answer
+
+
+def load_weights(source: Source) -> Arrays:
+    """Load the weights of a network; default networks are trained first where there are none."""
+    if source.run is None and not _is_trained(source):
+        _train_default(source)
+    path, world = source.network_path, source.world
+    try:
+        _, weights = read_tensors(path, finite=True)
+        if not has_network_shapes(weights, len(world.tokens), len(world.units)):
+            raise UnreadableError(path, "it is no network of this world")
+    except UnreadableError as error:
+        raise UserError(
+            f"{path} cannot be read ({error.reason}); train again into another folder."
+        ) from None
+    return weights
+
+
+def _is_trained(source: Source) -> bool:
+    return open_run(source.run_folder).find(NETWORKS, warn=False) is not None
+
+
+def _train_default(source: Source) -> None:
+    from equivocal.network import TrainingSettings
+    from equivocal.network.train_or_load import train_or_load
+
+    with hold_folder(source.folder, wait=True):
+        if not _is_trained(source):  # not trained by another process meanwhile
+            announce(
+                f"{source.name} are trained once, which may take some minutes, and cached in "
+                f"{source.folder}"
+            )
+        settings = TrainingSettings.from_dict(dict(source.settings.training))
+        train_or_load(source.world, settings, source.run_folder)
+
+
+def open_own(source: Source) -> Listener:
+    """Open a network of a run, or a default network of a world that has none in the package."""
+    world = source.world
+    probes = np.stack([world.lexicon.mark_units((name_role_unit(r),)) for r in world.roles])
+    shown = Vocabulary.from_world(world).shown
+    network = NumpyNetwork.select(load_weights(source), probes.astype(np.float32), shown)
+
+    def load(variance: float, step: int | str) -> LastLayers:
+        if step == CONVERGED:
+            found, at, time = load_moments(source, "converged", variance), 0, None
+        else:
+            found = load_moments(source, "path", variance)
+            at = source.settings.kept_steps.index(step)
+            time = float(found["time"][at])
+        return LastLayers(variance, found["shift"][at], *_find_losses(found["root"][at]), time)
+
+    return Listener(network, load)
+
+
+def _find_losses(roots: np.ndarray) -> tuple[list[np.ndarray], list[np.ndarray]]:
+    """Return each unit's lost shares of the prior's variance, and the directions of the losses."""
+    values, vectors = np.linalg.eigh(roots.astype(np.float64))
+    losses, directions = 1 - values**2, vectors.swapaxes(1, 2)
+    kept = np.abs(losses) > LEAST_LOSS
+    return (
+        [loss[some] for loss, some in zip(losses, kept, strict=True)],
+        [each[some] for each, some in zip(directions, kept, strict=True)],
+    )
+
+
+def load_moments(source: Source, kind: str, variance: float) -> Arrays:
+    """Load the moments of an ensemble from the cache, or compute and keep them.
+
+    Parameters
+    ----------
+    source : Source
+        The network, and the settings of its ensembles.
+    kind : {"converged", "path"}
+        The converged posterior, or the paper's sampler at the kept steps.
+    variance : float
+        The prior variance.
+
+    Returns
+    -------
+    dict of str to array
+        `shift` and `root` at each stop, and the sampler's `time` at each step of a path.
+    """
+    compute, what = {
+        "converged": (_compute_converged, "posterior"),
+        "path": (_compute_path, "path of the paper's sampler"),
+    }[kind]
+
+    def make() -> Arrays:
+        title = f"{what} for prior variance {variance:g}"
+        number, members = source.network, len(source.members)
+        if members == 1 or number == 0:
+            announce(f"the {title} is computed once and cached in {source.folder}")
+        if members > 1:
+            title += f", network {number + 1} of {members}"
+        with progress(title, begin="compiling"):
+            return compute(source, variance)
+
+    return Store(source.folder, shared=True).load_or_make(
+        f"{kind}_{variance:g}_{source.network}",
+        # the folder's name holds the hash of the network and the settings
+        hash_content(source.folder.name, code=MOMENTS_CODE),
+        ".safetensors",
+        load=lambda path: read_tensors(path)[1],
+        make=make,
+        save=save_file,
+    )
+
+
+def _compute_converged(source: Source, variance: float) -> Arrays:
+    from equivocal.beliefs import SamplerSettings, infer_posterior
+
+    layer = _collect_layer(source)
+    sampler = SamplerSettings(
+        method="exact-flow", num_particles=2, tolerance=source.settings.tolerance
+    )
+    found = infer_posterior(layer, sampler, variance, seed=0, diagnose=False)
+    return {
+        "shift": (found.mean - layer.trained).astype(np.float32)[None],
+        "root": _find_roots(found.covariance / variance)[None],
+    }
+
+
+def _compute_path(source: Source, variance: float) -> Arrays:
+    """Follow the paper's sampler to the kept steps; its time τ is the median over units."""
+    from lastlayer.samplers.dropout_limit import follow_limit
+
+    layer, steps = _collect_layer(source), source.settings.kept_steps
+    states = follow_limit(
+        layer.features,
+        layer.targets,
+        counts=layer.counts,
+        prior_mean=layer.trained,
+        prior_variance=variance,
+        dropout_rate=source.settings.dropout_rate,
+    )
+    times, shifts, roots = [], [], []
+    for step, state in enumerate(islice(states, steps[-1] + 1)):
+        np.asarray(state.time)  # waits for the step, so that only finished work is reported
+        report_part(step, steps[-1], "sampling")
+        if step in steps:
+            times.append(np.median(state.time))
+            shifts.append(np.asarray(state.mean) - layer.trained)
+            roots.append(_find_roots(np.asarray(state.covariance) / variance))
+    return {
+        "time": np.array(times, np.float32),
+        "shift": np.stack(shifts).astype(np.float32),
+        "root": np.stack(roots),
+    }
+
+
+def _find_roots(matrices: np.ndarray) -> np.ndarray:
+    """Return the symmetric square roots of nonnegative matrices, (n, D, D)."""
+    values, vectors = np.linalg.eigh(matrices.astype(np.float64))
+    sizes = np.sqrt(np.maximum(values, 0))
+    return np.asarray((vectors * sizes[:, None]) @ vectors.swapaxes(1, 2), np.float32)
+
+
+@lru_cache(maxsize=1)
+def _collect_layer(source: Source) -> "LayerRows":
+    """Collect the last layer of the units that are shown."""
+    from equivocal.beliefs import collect_last_layer
+    from equivocal.network import Run
+
+    run = Run.load(source.run_folder)
+    units = Vocabulary.from_world(source.world).shown
+    layer = collect_last_layer(run, run.networks[source.network], "every word")
+    return layer.select(units.tolist())

@@ -1,0 +1,381 @@
+"""Figures of suites: paradigms, which of their findings held, two signals, and constructions.
+
+Each function takes tables of `findings`, `noisy_channel` or `construction_tables` of
+`equivocal.measuring` and returns a figure. Exploratory measures are marked.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator, NullLocator, PercentFormatter
+
+from equivocal.figure_style import COLOURS, add_legend, apply_style, draw_networks
+from equivocal.measuring.measurement import VARIANCE
+from equivocal.measuring.suite import Construction
+from equivocal.measuring.word_measures import MEASURES
+
+__all__ = [
+    "draw_comparison",
+    "draw_curves",
+    "draw_overview",
+    "draw_readings",
+    "draw_signals",
+    "draw_suite",
+]
+
+OURS, PUBLISHED = COLOURS[0], COLOURS[1]
+LOOK = {  # marker and colour: colour alone would not be accessible
+    "held": ("o", COLOURS[2]),
+    "direction only": ("D", COLOURS[4]),
+    "missed": ("X", COLOURS[1]),
+    "reversed": ("v", COLOURS[3]),
+    "not defined": ("_", "0.6"),
+}
+STYLES = {"ideal": "-", "networks": "--"}
+LABELS = {"N400": "N400-like: surprise (nats)", "P600": "P600-like: divergence (nats)"}
+READINGS = {  # colour and hatch, from left to right: colour alone would not be accessible
+    "rival": (COLOURS[1], "////"),
+    "neither": ("0.85", ""),
+    "answer": (COLOURS[5], ""),
+}
+NEITHER = "neither (answers that do not fit together)"
+INTERVAL = "95 % interval of the hatched share"
+KINDS = {
+    "trained": ("o", COLOURS[0], -0.2, "trained networks (line: range)"),
+    "posterior": ("s", COLOURS[3], 0.2, "simulated comprehenders"),
+}
+MARKS = ("o", "s", "^", "D")
+OPEN = (0.001, 0.999)  # sentences with exact beliefs in between are ambiguous: a panel of their own
+
+
+@apply_style()
+def draw_suite(means: pd.DataFrame, conditions: Sequence[str], title: str) -> Figure:
+    """Draw condition means of one suite: thin lines are networks, the thick one their mean.
+
+    There is a panel for each measure and, if there are any, one for the networks of 2018.
+
+    Parameters
+    ----------
+    means : DataFrame
+        The suite's rows of `tabulate_networks`, with their means over networks.
+    conditions : sequence of str
+        The conditions from left to right.
+    title : str
+        The title of the suite.
+    """
+    panels = [
+        (str(measure), own)
+        for (measure, _), own in means.groupby(["measure", "published"], sort=False)
+    ]
+    width = 1.1 + 0.62 * len(conditions)
+    figure = Figure(figsize=(max(width * len(panels), 3.4), 3.1))
+    grid = figure.subplots(1, len(panels), squeeze=False)[0]
+    for axes, (measure, own) in zip(grid, panels, strict=True):
+        published = own["published"].all()
+        _draw_means(axes, own, conditions, PUBLISHED if published else OURS)
+        count = f"{own['network'].nunique() - 1} networks"
+        axes.set_title(f"2018, {count}" if published else count, fontsize=9)
+        axes.set_ylabel(MEASURES[measure].title + _mark_exploratory(measure))
+    figure.suptitle(title, fontsize=10)
+    return figure
+
+
+def _mark_exploratory(measure: str, before: str = "\n") -> str:
+    return f"{before}(exploratory)" if MEASURES[measure].exploratory else ""
+
+
+def _draw_means(axes: Axes, table: pd.DataFrame, conditions: Sequence[str], colour: str) -> None:
+    table = table.assign(x=[conditions.index(name) for name in table["condition"]]).sort_values("x")
+    draw_networks(axes, table, "x", "mean", color=colour, marker="o", ms=5)
+    ticks, names = range(len(conditions)), list(conditions)
+    axes.set_xticks(ticks, names, rotation=25, ha="right", rotation_mode="anchor")
+    axes.set_xlim(-0.35, len(names) - 0.65)
+    if table["mean"].min() >= 0:  # the size of an effect is judged against zero
+        axes.set_ylim(bottom=0)
+    axes.yaxis.set_major_locator(MaxNLocator(5))
+
+
+@apply_style()
+def draw_overview(findings: pd.DataFrame, titles: dict[str, str]) -> Figure:
+    """Draw the ratios of all findings beside those of 2018, and the verdict of every measure.
+
+    The ratios are those of the published measure, or else of the first measure that has any.
+
+    Parameters
+    ----------
+    findings : DataFrame
+        As returned by `tabulate_findings`.
+    titles : dict of str to str
+        The titles of the suites, by name.
+    """
+    measures = list(findings["measure"].unique())
+    rows, findings = _place_findings(findings)
+    shown = _select_ratios(findings, measures)
+    figure = Figure(figsize=(7.0 + 0.9 * len(measures), 1.5 + 0.27 * len(rows)))
+    left, right = figure.subplots(1, 2, sharey=True, width_ratios=(4, len(measures) - 0.4))
+    _draw_ratio(left, shown, "ratio", OURS, "o", -0.14, "these networks")
+    _draw_ratio(left, shown, "published_ratio", PUBLISHED, "s", 0.14, "2018")
+    _scale_ratios(left, _mark_exploratory(str(shown["measure"].iloc[0]), " "))
+    _draw_verdicts(right, findings, measures)
+    _label_findings(left, rows, titles)
+    add_legend(figure, left, right, columns=4)
+    return figure
+
+
+@apply_style()
+def draw_comparison(findings: pd.DataFrame, titles: dict[str, str]) -> Figure:
+    """Draw the ratios of several runs and of 2018, a line for each published finding.
+
+    Parameters
+    ----------
+    findings : DataFrame
+        As returned by `tabulate_findings`, for several runs, named in a column `run`.
+    titles : dict of str to str
+        The titles of the suites, by name.
+    """
+    rows, findings = _place_findings(findings)
+    runs = list(findings["run"].unique())
+    figure = Figure(figsize=(7.0, 1.5 + (0.2 + 0.1 * len(runs)) * len(rows)))
+    axes = figure.subplots()
+    step = 0.7 / (len(runs) + 1)
+    for number, run in enumerate(runs):
+        colour, mark = COLOURS[(0, 2, 4, 5)[number % 4]], "oD^v"[number % 4]
+        part = findings[findings["run"] == run]
+        _draw_ratio(axes, part, "ratio", colour, mark, step * (number - len(runs) / 2), run)
+    shift = step * len(runs) / 2
+    part = findings[findings["run"] == runs[0]]
+    _draw_ratio(axes, part, "published_ratio", PUBLISHED, "s", shift, "2018")
+    _scale_ratios(axes, "")
+    _label_findings(axes, rows, titles)
+    add_legend(figure, axes, columns=4)
+    return figure
+
+
+def _place_findings(findings: pd.DataFrame) -> tuple[list[tuple[str, str]], pd.DataFrame]:
+    """Return suite and contrast of each line, and the findings with their line as `height`."""
+    by_line = findings.groupby(["suite", "contrast"], sort=False)
+    rows: list[tuple[str, str]] = by_line.size().index.to_list()
+    return rows, findings.assign(height=by_line.ngroup())
+
+
+def _label_findings(axes: Axes, rows: Sequence[tuple[str, str]], titles: dict[str, str]) -> None:
+    labels, last = [], ""
+    for suite, contrast in rows:
+        name = titles.get(suite, suite)
+        labels.append(f"{name}:  {contrast}" if name != last else contrast)
+        last = name
+    axes.set_yticks(range(len(rows)), labels, fontsize=8)
+    axes.set_ylim(len(rows) - 0.5, -0.5)
+
+
+def _select_ratios(findings: pd.DataFrame, measures: Sequence[str]) -> pd.DataFrame:
+    published = findings[findings["published_ratio"].notna()]["measure"].unique()
+    rated = findings[findings["ratio"].notna()]["measure"].unique()
+    chosen = [*published, *rated, measures[0]][0]
+    shown: pd.DataFrame = findings[findings["measure"] == chosen]
+    return shown
+
+
+def _draw_ratio(
+    axes: Axes, table: pd.DataFrame, name: str, colour: str, mark: str, shift: float, label: str
+) -> None:
+    part = table[table[name].notna()]
+    if len(part):
+        y = part["height"] + shift
+        axes.hlines(y, part[f"{name}_low"], part[f"{name}_high"], color=colour, lw=1.4)
+        axes.plot(part[name], y, mark, color=colour, ms=4.5, label=label)
+
+
+def _scale_ratios(axes: Axes, mark: str) -> None:
+    axes.axvline(1, color="0.4", lw=0.8, zorder=0)
+    axes.set_xscale("log")
+    axes.xaxis.set_minor_locator(NullLocator())
+    low, high = axes.get_xlim()
+    ticks = [t for t in (0.25, 0.5, 0.7, 1, 1.4, 2, 3, 5, 10, 100, 1000) if low <= t <= high]
+    axes.set_xticks(ticks)
+    axes.xaxis.set_major_formatter("{x:g}")
+    axes.set_xlabel(f"ratio of condition means{mark}, 95 % over networks\n(above 1: as predicted)")
+
+
+def _draw_verdicts(axes: Axes, findings: pd.DataFrame, measures: Sequence[str]) -> None:
+    for verdict, (mark, colour) in LOOK.items():
+        part = findings[findings["verdict"] == verdict]
+        if len(part):
+            x = [list(measures).index(measure) for measure in part["measure"]]
+            axes.plot(x, part["height"], mark, color=colour, ms=6.5, ls="", label=verdict)
+    names = [measure.replace("_", "\n") + _mark_exploratory(measure) for measure in measures]
+    axes.set_xticks(range(len(measures)), names, fontsize=7.5)
+    axes.set_xlim(-0.6, len(measures) - 0.4)
+    axes.tick_params(axis="y", length=0, labelleft=False)
+    axes.spines["left"].set_visible(False)
+
+
+@apply_style()
+def draw_signals(words: pd.DataFrame) -> Figure:
+    """Draw both signals at every word, a line for each condition and comprehender.
+
+    Parameters
+    ----------
+    words : DataFrame
+        From `equivocal.measuring.noisy_channel.average_signals`.
+    """
+    suites = list(dict.fromkeys(words["suite"]))
+    figure = Figure(figsize=(4.2 * len(suites), 5.4))
+    grid = figure.subplots(2, len(suites), squeeze=False)
+    conditions = list(dict.fromkeys(words["condition"]))
+    for column, suite in enumerate(suites):
+        for row, (signal, title) in enumerate(LABELS.items()):
+            axes = grid[row, column]
+            own = words[(words["suite"] == suite) & (words["signal"] == signal)]
+            lines = own.groupby(["comprehender", "condition"], sort=False)
+            for (comprehender, condition), part in lines:
+                colour = COLOURS[conditions.index(condition) % len(COLOURS)]
+                look = {"color": colour, "ls": STYLES[comprehender], "marker": "o", "ms": 3}
+                axes.plot(
+                    part["position"], part["value"], label=f"{condition}, {comprehender}", **look
+                )
+            axes.set_ylabel(title)
+            axes.set_xticks(sorted(own["position"].unique()))
+            if row == 0:
+                axes.set_title(f"{suite.replace('_', ' ')} (exploratory)", fontsize=9)
+            else:
+                axes.set_xlabel("word")
+    add_legend(figure, *grid[0], columns=3)
+    return figure
+
+
+@apply_style()
+def draw_readings(shares: pd.DataFrame, items: pd.DataFrame, construction: Construction) -> Figure:
+    """Draw shares of readings and, if both readings occur, beliefs against exact ones.
+
+    In each condition the upper bar shows the trained networks, the lower one particles; lines are
+    95 % intervals over networks of the share of the rival reading.
+
+    Parameters
+    ----------
+    shares, items : DataFrame
+        As returned by `tabulate_shares` and `tabulate_items`.
+    construction : Construction
+        The construction whose sentences were read.
+    """
+    open_ones = items[items["exact"].between(*OPEN)]
+    width = 10.5 if len(open_ones) else 7
+    figure = Figure(figsize=(width, 2.3 + 0.55 * len(construction.conditions)))
+    grid = figure.subplots(1, 2 if len(open_ones) else 1, squeeze=False)[0]
+    _draw_bars(grid[0], shares, construction)
+    if len(open_ones):
+        _draw_beliefs(grid[1], open_ones)
+        grid[0].set_title("a  how sentences are read", loc="left", fontsize=9)
+        grid[1].set_title("b  beliefs where both readings happen", loc="left", fontsize=9)
+    figure.suptitle(construction.title, fontsize=10)
+    add_legend(figure, grid[0], columns=2)
+    return figure
+
+
+def _draw_bars(axes: Axes, shares: pd.DataFrame, construction: Construction) -> None:
+    conditions = list(construction.conditions)
+    called = construction.readings | {"neither": NEITHER}
+    if shares.loc[shares["reading"] == "neither", "share"].max() < 0.001:  # invisible in the bar
+        called["neither"] = "_"  # labels with an underscore are left out of legends
+    at = np.arange(len(conditions))
+    lines = []
+    for kind, (_, _, shift, _) in KINDS.items():
+        part = shares[shares["beliefs"] == kind]
+        left = np.zeros(len(conditions))
+        for reading, (colour, hatch) in READINGS.items():
+            own = part[part["reading"] == reading].set_index("condition").loc[conditions]
+            shown = called[reading] if kind == "trained" else None
+            look: dict[str, Any] = {"color": colour, "hatch": hatch, "label": shown}
+            axes.barh(at + shift, own["share"], 0.36, left=left, edgecolor="white", **look)
+            left += own["share"].to_numpy()
+            if reading == "rival":
+                lines.append((at + shift, own["share_network_low"], own["share_network_high"]))
+    y, low, high = (np.concatenate(ends) for ends in zip(*lines, strict=True))
+    axes.hlines(y, low, high, color="black", lw=1.2, label=INTERVAL)
+    for condition, share in construction.people.items():
+        k, label = conditions.index(condition), _name_people(construction, share)
+        axes.vlines(
+            share, k - 0.46, k + 0.46, color="white", lw=5
+        )  # keeps hatches away from the line
+        axes.vlines(share, k - 0.46, k + 0.46, color="black", ls="--", lw=2, label=label)
+    examples = (construction.conditions[condition].partition(":")[0] for condition in conditions)
+    axes.set_yticks(at, [f"{c}\n“{said}”" for c, said in zip(conditions, examples, strict=True)])
+    axes.set(xlim=(0, 1), ylim=(len(conditions) - 0.5, -0.5))
+    axes.xaxis.set_major_formatter(PercentFormatter(1, symbol=" %"))
+    axes.set_xlabel("share of trained networks (upper bar)\nand of simulated comprehenders (lower)")
+
+
+def _name_people(construction: Construction, share: float) -> str:
+    source = construction.sources[0].partition("),")[0].replace("(", "")
+    return f"people: about {share:.0%} ({source})".replace("%", " %")
+
+
+def _draw_beliefs(axes: Axes, items: pd.DataFrame) -> None:
+    axes.plot([0, 1], [0, 1], color="0.6", lw=0.8, zorder=0, label="belief = exact probability")
+    for kind, (mark, colour, shift, label) in KINDS.items():
+        part = items[items["beliefs"] == kind]
+        x = part["exact"] + 0.02 * shift
+        axes.vlines(x, part["lowest"], part["highest"], color=colour, lw=0.7, alpha=0.5)
+        axes.plot(x, part["mean"], mark, color=colour, ms=3.5, ls="", label=label)
+    axes.set(xlim=(-0.03, 1.03), ylim=(-0.03, 1.03))
+    axes.set(xlabel="exact probability of the reading in the world", ylabel="belief in it")
+    axes.legend(loc="upper left", fontsize=8, title="a point is a sentence", title_fontsize=8)
+
+
+@apply_style()
+def draw_curves(shares: pd.DataFrame, construction: Construction) -> Figure:
+    """Draw the share of the rival reading against prior variance, and against sentences heard.
+
+    Bars are 95 % intervals over networks.
+
+    Parameters
+    ----------
+    shares : DataFrame
+        Shares of particles: `curves` of `tabulate_all`.
+    construction : Construction
+        The construction whose sentences were read.
+    """
+    rival = shares[shares["reading"] == "rival"]
+    all_heard = rival[rival["heard"] == rival["heard"].max()]
+    usual = rival[rival["variance"] == VARIANCE]
+    heard = f"{rival['heard'].max():,}"
+    panels = (
+        ("variance", all_heard, f"a  after {heard} sentences", "prior variance"),
+        ("heard", usual, f"b  at prior variance {VARIANCE:g}", "sentences heard"),
+    )
+    figure = Figure(figsize=(7.4, 3.6))
+    grid = figure.subplots(1, 2, sharey=True)
+    for axes, (column, table, title, label) in zip(grid, panels, strict=True):
+        _draw_lines(axes, table, column)
+        for share in construction.people.values():
+            called = _name_people(construction, share)
+            axes.axhline(share, color="0.3", ls=":", lw=1.6, label=called)
+        axes.set_title(title, loc="left", fontsize=9)
+        axes.set_xlabel(label)
+    grid[0].set_ylabel(f"simulated comprehenders with\n{construction.readings['rival']}")
+    grid[0].set_ylim(bottom=0)
+    grid[0].yaxis.set_major_formatter(PercentFormatter(1, 0, " %"))
+    figure.suptitle(construction.title, fontsize=10)
+    add_legend(figure, grid[0], columns=3)
+    return figure
+
+
+def _draw_lines(axes: Axes, table: pd.DataFrame, column: str) -> None:
+    """Draw a line for each condition, shifted a little so that none hides another."""
+    for number, (condition, part) in enumerate(table.groupby("condition", sort=False)):
+        own = part.sort_values(column)
+        share = own["share"].to_numpy()
+        ends = own[["share_network_low", "share_network_high"]].to_numpy().T
+        bars = np.abs(ends - share)  # NaN, and not drawn, for a single network
+        aside, line, colour = own[column] * 1.07**number, f"-{MARKS[number]}", COLOURS[number]
+        axes.errorbar(
+            aside, share, bars, fmt=line, color=colour, ms=4, capsize=2, label=str(condition)
+        )
+    axes.set_xscale("log")
+    values = sorted(table[column].unique())
+    axes.set_xticks(values, [f"{value:,g}" for value in values])
+    axes.xaxis.set_minor_locator(NullLocator())

@@ -1,0 +1,363 @@
+"""Grids: a study, and points at which some of its settings are changed.
+
+A multiverse file varies choices that the paper leaves open; a sweep file varies any setting:
+
+    study = "paper"            # a preset, or a file beside this one
+    networks = 2
+    [one_at_a_time]            # each of these values alone, all else as in the study
+    prior_variance = [1.0, 0.01]
+    [factorial]                # all combinations of these
+    num_steps = [17, 50]
+
+    study = "paper"
+    quick = true               # as `reproduce --quick`
+    [vary]                     # all combinations of these
+    "training.seed" = [0, 1, 2]
+
+In a multiverse the first value of each list is the study's own, so that a reader of the file sees
+what the others are compared with. A new choice is a field of `Specification` and an entry of
+`TRAINING`, `SETTINGS` or `READING`. Designs, which draw from lists of values instead of combining
+them, are in `designs`.
+"""
+
+import tomllib
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass
+from importlib import resources
+from itertools import product
+from math import prod
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+from pydantic import Field
+
+from equivocal.beliefs import Positive, RowsOfPosterior, SettingsTable
+from equivocal.errors import validate
+from equivocal.paper.settings import StudySettings, find_named_file, load_study, parse_changes
+from equivocal.store import read_toml, split_pair
+from lastlayer.errors import UserError
+from lastlayer.files import resolve_inside
+from lastlayer.samplers.dropout_deterministic import NUM_STEPS, DropoutConfig
+
+__all__ = [
+    "CHOICES",
+    "Grid",
+    "Point",
+    "Specification",
+    "load_grid",
+    "load_sweep",
+    "make_sweep",
+    "parse_varied",
+]
+
+GRIDS = resources.files("equivocal.multiverse") / "grids"
+MOST_POINTS = 100_000  # the full multiverse has 3,456
+
+
+@dataclass(frozen=True)
+class Point:
+    """One combination of varied values, and the settings of the study with these values."""
+
+    varied: dict[str, Any]
+    settings: StudySettings
+
+
+@dataclass(frozen=True)
+class Grid:
+    """All points of a multiverse or a sweep, in order."""
+
+    points: tuple[Point, ...]
+
+    @property
+    def quick(self) -> bool:
+        """Whether the studies are small ones."""
+        return any(point.settings.quick_run for point in self.points)
+
+    @property
+    def varied(self) -> dict[str, list[Any]]:
+        """Each setting or choice, with its values in order of appearance."""
+        found: dict[str, dict[str, Any]] = {}
+        for point in self.points:
+            for name, value in point.varied.items():
+                found.setdefault(name, {})[repr(value)] = value  # some values have no hash
+        return {name: list(values.values()) for name, values in found.items()}
+
+
+class Specification(SettingsTable):
+    """One value for each choice that the paper leaves open."""
+
+    recipe: Literal["paper", "fast", "sg2018"]  # gives the training settings not chosen below
+    decay: Literal["decoupled", "coupled"]
+    weight_decay: float = Field(ge=0, lt=float("inf"))
+    loss: Literal["sum", "mean", "total"]
+    batch: int = Field(ge=0, le=1_000_000)  # sentences per step; 0: questions drawn one by one
+    epochs: int = Field(ge=1, le=1_000_000)
+    patience: int = Field(ge=0, le=1_000_000)  # epochs until early stopping; 0: none
+    hidden: int = Field(ge=1, le=10_000)
+    num_particles: int = Field(ge=2)  # J
+    step_size: Literal["automatic"] | Positive  # Δτ
+    num_steps: int = Field(ge=1)
+    dropout_rate: float = Field(ge=0, lt=1)  # ρ
+    taming: Literal["consistent", "printed"]
+    prior_variance: Positive
+    rows: RowsOfPosterior
+    evidence: Positive | Literal["sentence"]  # b, the weight of every row
+    critical_word: Literal["study", "verb", "last"]  # where activations are read
+    items: Literal["study", "all"]  # the study's own, or all of its world that are built alike
+
+
+CHOICES = tuple(Specification.model_fields)
+# choices about the training, by their names in `TrainingSettings`
+TRAINING = ("recipe", "decay", "weight_decay", "loss", "batch", "epochs", "patience", "hidden")
+READING = ("critical_word", "items")  # where answers are read; they are no settings of a study
+SETTINGS = {  # choices about the posterior, and the settings of a study that they change
+    "num_particles": "inference.samplers.paper.num_particles",
+    "num_steps": "inference.samplers.paper.num_steps",
+    "step_size": "inference.samplers.paper.options.step_size",
+    "dropout_rate": "inference.samplers.paper.options.dropout_rate",
+    "taming": "inference.samplers.paper.options.taming",
+    "prior_variance": "inference.central_prior",
+    "rows": "inference.rows",
+    "evidence": "inference.samplers.paper.evidence",
+}
+
+
+class GridFile(SettingsTable):
+    """The key that every grid file has: the study that is varied."""
+
+    study: str = "paper"
+
+
+class _MultiverseFile(GridFile):
+    networks: int = Field(default=2, ge=1, le=10_000)
+    one_at_a_time: dict[str, list[Any]] = Field(default={})
+    factorial: dict[str, list[Any]] = Field(default={})
+
+
+class _SweepFile(GridFile):
+    quick: bool = False
+    vary: dict[str, Any] = Field(default={})
+
+
+_File = TypeVar("_File", bound=GridFile)
+
+
+def read_grid_file(path: Path, model: type[_File]) -> tuple[_File, str | Path]:
+    """Read a grid file; return its content and the study that it names, as a preset or a path."""
+    file = validate(model, read_toml(path), "key", f"{path}: ")
+    beside = resolve_inside(path.parent, file.study, "study")
+    return file, beside if beside.is_file() or beside.suffix == ".toml" else file.study
+
+
+def _combine(lists: dict[str, list[Any]], where: str) -> Iterator[dict[str, Any]]:
+    """Yield all combinations of values, the last name varying fastest."""
+    if (total := prod(map(len, lists.values()))) > MOST_POINTS:
+        raise UserError(
+            f"{where} has {total:,} combinations, and at most {MOST_POINTS:,} are tried; give "
+            "fewer values."
+        )
+    return (dict(zip(lists, values, strict=True)) for values in product(*lists.values()))
+
+
+def load_grid(name_or_path: str | Path, networks: int | None = None) -> Grid:
+    """Load the grid of a multiverse.
+
+    Parameters
+    ----------
+    name_or_path : str or Path
+        "small", "full" or the path of a TOML file.
+    networks : int, optional
+        Replaces the number of networks given in the file.
+
+    Returns
+    -------
+    Grid
+        Its first point is the study's own specification.
+
+    Raises
+    ------
+    UserError
+        Where the file is wrong, before any work is done.
+    """
+    path = find_named_file(name_or_path, GRIDS, "grid")
+    if "design" in read_toml(path):
+        raise UserError(f"{path} is a design and not a grid; run it with --match.")
+    file, source = read_grid_file(path, _MultiverseFile)
+    study = load_study(source, {"training.networks": networks or file.networks})
+    own = find_own_choices(study)
+    alone = _check_values(file.one_at_a_time, own, f"{path}, one_at_a_time")
+    crossed = _check_values(file.factorial, own, f"{path}, factorial")
+    changes = [
+        {},
+        *({name: value} for name, values in alone.items() for value in values),
+        *_combine(crossed, f"{path}, factorial"),
+    ]
+    varied = dict.fromkeys(change_specification(own, study, change) for change in changes)
+    if len(varied) == 1:
+        raise UserError(f"{path} varies nothing; give some choice a second value.")
+    return Grid(tuple(make_point(study, one) for one in varied))
+
+
+def change_specification(
+    own: Specification, study: StudySettings, change: dict[str, Any]
+) -> Specification:
+    """Change some choices; a new recipe also sets the other choices about training."""
+    if "recipe" in change:
+        training = study.training_settings.change({"recipe": change["recipe"]})
+        change = {name: getattr(training, name) for name in TRAINING} | change
+    return own.model_copy(update=change)
+
+
+def make_point(study: StudySettings, specification: Specification) -> Point:
+    """Make the point of a specification: its choices and the settings of its study."""
+    varied = specification.model_dump()
+    training = study.training_settings.change({name: varied[name] for name in TRAINING})
+    changes: dict[str, Any] = {"training": asdict(training)}
+    changes |= {setting: varied[name] for name, setting in SETTINGS.items()}
+    changes["inference.prior_variances"] = [specification.prior_variance]
+    if specification.step_size == "automatic":
+        changes[SETTINGS["step_size"]] = None
+    return Point(varied, study.change(changes))
+
+
+def find_own_choices(study: StudySettings) -> Specification:
+    """Return the study's own specification.
+
+    Raises
+    ------
+    UserError
+        Where its sampler is not the paper's.
+    """
+    sampler, training = study.inference.samplers["paper"], study.training_settings
+    if sampler.method != "dropout-deterministic":
+        raise UserError(
+            "a multiverse varies the sampler dropout-deterministic, but in this study "
+            f"inference.samplers.paper.method is {sampler.method!r}; choose another study."
+        )
+    known = {name: value for name, value in sampler.options.items() if value is not None}
+    config = DropoutConfig(**known)
+    return Specification(
+        **{name: getattr(training, name) for name in TRAINING},
+        num_particles=sampler.num_particles,
+        step_size=config.step_size or "automatic",
+        num_steps=sampler.num_steps or NUM_STEPS,
+        dropout_rate=config.dropout_rate,
+        taming=str(config.taming),
+        prior_variance=study.inference.central_prior,
+        rows=study.inference.rows,
+        evidence=sampler.evidence,
+        critical_word="study",
+        items="study",
+    )
+
+
+def _check_values(
+    lists: dict[str, list[Any]], own: Specification, where: str
+) -> dict[str, list[Any]]:
+    """Check every value as `check_choices` does, and that each list begins with the study's own."""
+    checked = check_choices(lists, own, where)
+    for name, (first, *_) in checked.items():
+        if first != (wanted := getattr(own, name)):
+            raise UserError(
+                f"{where}: the first value of {name} must be the study's own, {wanted!r}, "
+                f"got {first!r}; put it first."
+            )
+    return checked
+
+
+def check_choices(
+    lists: dict[str, list[Any]], own: Specification, where: str
+) -> dict[str, list[Any]]:
+    """Check every value of lists of choices, and return the lists as validated."""
+    checked = {}
+    for name, values in lists.items():
+        choices = [own.model_dump() | {name: value} for value in values or [None]]
+        found = [validate(Specification, one, "choice", f"{where}: ") for one in choices]
+        checked[name] = [getattr(one, name) for one in found]
+    return checked
+
+
+def load_sweep(path: Path) -> Grid:
+    """Load a sweep from a file.
+
+    Parameters
+    ----------
+    path : Path
+        A TOML file as described at the top of this module.
+
+    Returns
+    -------
+    Grid
+        A point for each combination of values, the last setting varying fastest.
+
+    Raises
+    ------
+    UserError
+        Where the file or a point is wrong, before any work is done.
+    """
+    file, source = read_grid_file(path, _SweepFile)
+    return make_sweep(source, dict(_join_names(file.vary)), quick=file.quick, from_file=True)
+
+
+def _join_names(tables: dict[str, Any], before: str = "") -> Iterable[tuple[str, Any]]:
+    """Yield values by dotted name; TOML reads `training.seed` as a table in a table."""
+    for name, value in tables.items():
+        if isinstance(value, dict):
+            yield from _join_names(value, f"{before}{name}.")
+        else:
+            yield f"{before}{name}", value
+
+
+def make_sweep(
+    study: str | Path, varied: dict[str, Any], *, quick: bool = False, from_file: bool = False
+) -> Grid:
+    """Make a grid of all combinations of the varied settings of a study.
+
+    Parameters
+    ----------
+    study : str or Path
+        The name of a preset, or the path of a study file.
+    varied : dict of str to list
+        Values of settings, by dotted name.
+    quick : bool
+        Whether the studies are small ones, as `reproduce --quick`.
+    from_file : bool
+        Whether the values come from a file; then paths in them must not lead out of its folder.
+
+    Raises
+    ------
+    UserError
+        Where a point is wrong, before any work is done.
+    """
+    if not varied:
+        raise UserError("a sweep varies something: give --vary training.seed=0,1, or a file.")
+    for name, values in varied.items():
+        if not isinstance(values, list) or not values:
+            raise UserError(f"{name} = {values!r} is wrong: give a list of values, as [0, 1].")
+        if any(value in values[:index] for index, value in enumerate(values)):
+            raise UserError(f"{name} = {values!r} has a value twice; give each once.")
+    return Grid(
+        tuple(
+            Point(changes, load_study(study, changes, quick=quick, from_file=from_file))
+            for changes in _combine(varied, "the sweep")
+        )
+    )
+
+
+def parse_varied(pairs: list[str]) -> dict[str, list[Any]]:
+    """Parse `name=value,value` pairs; values that are not TOML are taken as text.
+
+    >>> parse_varied(["training.seed=0,1", "inference.rows=every word,last word"])
+    {'training.seed': [0, 1], 'inference.rows': ['every word', 'last word']}
+    """
+    varied: dict[str, list[Any]] = {}
+    for pair in pairs:
+        name, text = split_pair(pair, "--vary", "training.seed=0,1")
+        if name in varied:
+            raise UserError(f"{name} is varied twice; list its values once, with commas.")
+        try:
+            varied[name] = tomllib.loads(f"values = [{text}]")["values"]
+        except tomllib.TOMLDecodeError:
+            each = (parse_changes([f"{name}={part}"]) for part in text.split(","))
+            varied[name] = [change[name] for change in each]
+    return varied

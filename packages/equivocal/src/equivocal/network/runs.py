@@ -1,0 +1,368 @@
+"""Training runs: sample a corpus, split it, train, score, save and find a run; cross-validation.
+
+In cross-validation, networks of all strengths of the weight decay train side by side, fold after
+fold, from the same weights and on the same batches; only the decay differs between strengths.
+
+Training itself is in `training`, the files of a run are in `storage`.
+"""
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from pathlib import Path
+from time import perf_counter
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from equivocal.network import storage
+from equivocal.network.probing import Network, score
+from equivocal.network.sentence_gestalt import SentenceGestalt
+from equivocal.network.settings import TrainingSettings
+from equivocal.network.training import EpochReport, OnEpoch, fit
+from equivocal.store import read_table
+from equivocal.store.folders import NETWORKS, TRAIN_AGAIN, check_run, open_run, refuse_foreign_files
+from equivocal.world import Corpus, World
+from lastlayer.errors import UserError, join_names
+from lastlayer.files import ensure_writable, write_text_atomically
+from lastlayer.seeds import Seed, choose_seed
+
+__all__ = ["split_corpus"]
+
+# for a loss averaged over output units; a loss summed over 176 units needs 176 times the strength
+STRENGTHS = (0.0, 1e-7, 3e-7, 1e-6, 3e-6, 1e-5, 1e-4, 1e-3)
+
+
+@dataclass(frozen=True, eq=False)  # arrays have no truth value to compare by
+class Run:
+    """Trained networks with the settings, held-out sentences and learning curves of their training.
+
+    Attributes
+    ----------
+    world : World
+        The world in which the networks were trained.
+    settings : TrainingSettings
+        Every setting that affects the result.
+    models : tuple of SentenceGestalt
+        The weights; `networks` has the same networks, ready to be asked.
+    held_out : Corpus
+        The sentences that were kept for early stopping and scoring.
+    curves : DataFrame
+        One row per network and epoch: losses and accuracies on both parts of the corpus.
+    seconds : float
+        How long the training took.
+    """
+
+    world: World
+    settings: TrainingSettings
+    models: tuple[SentenceGestalt, ...]
+    held_out: Corpus
+    curves: pd.DataFrame
+    seconds: float
+
+    @cached_property
+    def networks(self) -> tuple[Network, ...]:
+        """The trained networks, ready to be asked."""
+        return tuple(Network(model, self.world) for model in self.models)
+
+    @cached_property
+    def scores(self) -> pd.DataFrame:
+        """The accuracy of each network; see `equivocal.network.probing`."""
+        return score(self.models, self.held_out)
+
+    @classmethod
+    def find(cls, directory: str | Path, world: World, settings: TrainingSettings) -> "Run | None":
+        """Find the run with this world and these settings in a folder.
+
+        Parameters
+        ----------
+        directory : str or Path
+            The folder to look in.
+        world : World
+            The world in which its networks must have been trained.
+        settings : TrainingSettings
+            The settings of their training.
+
+        Returns
+        -------
+        Run or None
+            None where the networks are to be trained: the folder holds no run, one with damaged
+            files, or one that other code of the package trained; a warning names these.
+
+        Raises
+        ------
+        UserError
+            Where a run of another world or with other settings, or a user's own file, would be
+            overwritten.
+        """
+        directory = Path(directory)
+        store = open_run(directory)
+        key, known = store.find_key(NETWORKS), directory / "run.toml"
+        if key is None:
+            ensure_writable(directory)
+            refuse_foreign_files(known, storage.WRITTEN)
+        current = storage.hash_run(world, settings)
+        if key != current and (key is not None or known.exists()):
+            _refuse_changes(directory, world, settings)
+        if key is None or store.find(NETWORKS) is None:
+            return None
+        if key != current:
+            why = "were trained by another version of equivocal; training them again"
+            warnings.warn(f"the networks in {directory} {why}.", stacklevel=2)
+            return None
+        return cls.load(directory)
+
+    @classmethod
+    def load(cls, directory: str | Path) -> "Run":
+        """Load a run from its folder.
+
+        Parameters
+        ----------
+        directory : str or Path
+            A folder that `Run.save` or `equivocal train` has written.
+
+        Returns
+        -------
+        Run
+            The networks with their world, settings and learning curves.
+
+        Raises
+        ------
+        UserError
+            Where there is no complete run, or a file of it is damaged.
+        """
+        directory = Path(directory)
+        world, settings, seconds = storage.read_run(directory)
+        check_run(directory)
+        each = range(settings.networks)
+        models = tuple(storage.load_model(directory, index, world, settings) for index in each)
+        held_out = split_corpus(world, settings)[1]
+        curves = read_curves(directory / "curves.csv", settings.networks)
+        return cls(world, settings, models, held_out, curves, seconds)
+
+    def write_scores(self, directory: str | Path) -> None:
+        """Write `scores.csv`.
+
+        Parameters
+        ----------
+        directory : str or Path
+            The folder of the run.
+        """
+        write_text_atomically(Path(directory) / "scores.csv", self.scores.to_csv())
+
+    def save(self, directory: str | Path) -> None:
+        """Write the run to a folder, from which `Run.load` and `Network.load` read it back.
+
+        Parameters
+        ----------
+        directory : str or Path
+            The folder, created if necessary. The record, written last, marks the run as complete.
+        """
+        directory = Path(directory)
+        storage.start_run(directory, self.world, self.settings, self.seconds)
+        for index, model in enumerate(self.models):
+            storage.save_network(directory, index, model, self.world)
+        write_text_atomically(directory / "curves.csv", self.curves.to_csv(index=False))
+        self.write_scores(directory)
+        storage.finish_run(directory, self.world, self.settings)
+
+
+def _refuse_changes(directory: Path, world: World, settings: TrainingSettings) -> None:
+    """Refuse a folder whose run, complete or not, differs in more than the package's version."""
+    try:
+        found, content = storage.read_settings(directory)
+        origin = content["world"]
+        name, fingerprint = str(origin["name"]), origin["fingerprint"]
+    except (UserError, KeyError, TypeError):
+        raise UserError(
+            f"{directory} may hold another run: its run.toml is missing or damaged; choose "
+            "another folder for this one, or remove that one."
+        ) from None
+    there = asdict(found).items() - asdict(settings).items()
+    changed = [f"{setting} {value}" for setting, value in sorted(there)]
+    if fingerprint != world.fingerprint:
+        changed.insert(0, f"another world {name!r:.60} or version of it")
+    if changed:
+        raise UserError(
+            f"{directory} holds another run ({join_names(changed)}); choose another folder for "
+            "this one, or remove that one."
+        )
+
+
+def train(
+    world: World | str | Path,
+    settings: TrainingSettings | None = None,
+    *,
+    seed: Seed | None = None,
+    on_epoch: OnEpoch | None = None,
+    dropout: float = 0.0,
+    **changes: Any,
+) -> Run:
+    """Train the networks of a study side by side.
+
+    Parameters
+    ----------
+    world : World, str or Path
+        A world, or the name or path of one.
+    settings : TrainingSettings, optional
+        By default those of the paper.
+    seed : int or numpy.random.Generator, optional
+        The same seed gives the same networks. From a generator a seed is drawn, which is recorded
+        in the settings.
+    on_epoch : callable, optional
+        Called with an `EpochReport` and the largest number of epochs, after each epoch.
+    dropout : float
+        The share of hidden2 that is left out at random in training. It is not part of the settings,
+        so that keys of existing runs stay valid; save networks trained with it in their own folder.
+    **changes
+        Settings by name: `train("paper", networks=2, epochs=10)`.
+
+    Returns
+    -------
+    Run
+        The networks, each at its best epoch, with their learning curves.
+
+    Raises
+    ------
+    UserError
+        For an unknown world or setting, a value out of range, or training that diverged.
+    """
+    world, settings = prepare_training(world, settings, seed, changes)
+    began = perf_counter()
+    kept, held_out = split_corpus(world, settings)
+    stacked, reports = fit(kept, held_out, settings, on_epoch=on_epoch, dropout=dropout)
+    each = range(settings.networks)
+    models = tuple(jax.tree.map(lambda leaf, i=i: leaf[i], stacked) for i in each)
+    seconds = perf_counter() - began
+    return Run(world, settings, models, held_out, tabulate_reports(reports), seconds)
+
+
+def prepare_training(
+    world: World | str | Path,
+    settings: TrainingSettings | None,
+    seed: Seed | None,
+    changes: dict[str, Any],
+) -> tuple[World, TrainingSettings]:
+    """Load the world if needed, and put changes and the seed into the settings."""
+    world = world if isinstance(world, World) else World.load(world)
+    given = changes if seed is None else changes | {"seed": choose_seed(seed)}
+    return world, (settings or TrainingSettings()).change(given)
+
+
+def split_corpus(world: World, settings: TrainingSettings) -> tuple[Corpus, Corpus]:
+    """Return the sentences to learn from and those held out."""
+    corpus = world.sample(settings.sentences, seed=settings.seed)
+    size = min(max(1, round(settings.held_out * settings.sentences)), settings.sentences - 1)
+    return corpus.split(shuffle_ranks(settings) < size)
+
+
+def shuffle_ranks(settings: TrainingSettings) -> NDArray[np.intp]:
+    """Return a random rank for each sentence, from another random stream than the corpus."""
+    return np.random.default_rng([settings.seed, 1]).permutation(settings.sentences)
+
+
+def read_curves(path: Path, networks: int) -> pd.DataFrame:
+    """Read `curves.csv`, which must have the same number of epochs for every network."""
+    try:
+        curves = read_table(path)
+        epochs = curves.groupby("network")["epoch"].count()
+        if len(epochs) != networks or epochs.nunique() != 1 or curves.isna().any(axis=None):
+            raise ValueError("rows are missing")
+    except (ValueError, KeyError, TypeError) as error:
+        reason = getattr(error, "reason", error)
+        raise UserError(f"{path} cannot be read ({reason}); {TRAIN_AGAIN}") from None
+    return curves
+
+
+def tabulate_reports(reports: list[EpochReport]) -> pd.DataFrame:
+    """Return the reports as a table with one row per network and epoch."""
+    frames = [
+        pd.DataFrame(report._asdict()).rename_axis("network").reset_index() for report in reports
+    ]
+    return pd.concat(frames).sort_values(["network", "epoch"], ignore_index=True)
+
+
+class DecayChoice(NamedTuple):
+    """The strength of the weight decay that cross-validation chooses."""
+
+    best: float  # lowest mean held-out loss
+    strongest: float  # the strongest whose mean is within one standard error of the lowest
+    table: pd.DataFrame  # a row for each strength: loss by fold, `mean`, `standard_error`
+
+
+def cross_validate(
+    world: World | str | Path,
+    settings: TrainingSettings | None = None,
+    *,
+    folds: int = 5,
+    strengths: Sequence[float] | None = None,
+    seed: Seed | None = None,
+    on_epoch: OnEpoch | None = None,
+    **changes: Any,
+) -> pd.DataFrame:
+    """Train with each fold of the corpus held out in turn.
+
+    Parameters
+    ----------
+    world, settings, seed, on_epoch, **changes
+        As in `train`.
+    folds : int
+        How many parts the corpus is cut into, at random.
+    strengths : sequence of float, optional
+        Strengths of the weight decay to compare; by default that of the settings alone.
+
+    Returns
+    -------
+    DataFrame
+        The curves of `Run`, with columns `fold` and `weight_decay`.
+
+    Raises
+    ------
+    UserError
+        Where there are too few or too many folds, or a strength is out of range.
+    """
+    world, settings = prepare_training(world, settings, seed, changes)
+    if not 2 <= folds <= settings.sentences:
+        raise UserError(f"folds must be from 2 to the number of sentences, got {folds!r}.")
+    compared = [settings.weight_decay] if strengths is None else list(dict.fromkeys(strengths))
+    for strength in compared:
+        settings.change({"weight_decay": strength})  # refuses one that is out of range
+    corpus = world.sample(settings.sentences, seed=settings.seed)
+    fold_of = shuffle_ranks(settings) % folds
+    parts = []
+    for fold in range(folds):
+        kept, held_out = corpus.split(fold_of == fold)
+        _, reports = fit(kept, held_out, settings, strengths=compared, on_epoch=on_epoch)
+        curves = tabulate_reports(reports)
+        which, network = np.divmod(curves["network"], settings.networks)
+        decay = np.asarray(compared)[which]
+        parts.append(curves.assign(network=network, fold=fold, weight_decay=decay))
+    return pd.concat(parts, ignore_index=True)
+
+
+def choose_decay(curves: pd.DataFrame) -> DecayChoice:
+    """Choose the strength with the lowest held-out loss, and the strongest that is as good.
+
+    Parameters
+    ----------
+    curves : DataFrame
+        As returned by `cross_validate`. The loss of a fold is the mean over networks, each at its
+        best epoch. The standard error is that of a mean over folds.
+
+    Returns
+    -------
+    DecayChoice
+    """
+    best = curves.groupby(["weight_decay", "fold", "network"])["test_loss"].min()
+    table = best.groupby(["weight_decay", "fold"]).mean().unstack("fold")
+    mean, strengths = table.mean(axis=1).to_numpy(), table.index.to_numpy(float)
+    error = table.std(axis=1, ddof=1).to_numpy() / np.sqrt(table.shape[1])
+    lowest = int(np.argmin(mean))
+    strongest = strengths[mean <= mean[lowest] + error[lowest]].max()
+    table = table.add_prefix("fold_").rename_axis(columns=None)
+    table = table.assign(mean=mean, standard_error=error)
+    return DecayChoice(float(strengths[lowest]), float(strongest), table)

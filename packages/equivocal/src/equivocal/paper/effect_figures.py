@@ -1,0 +1,306 @@
+"""Figures of how the effect depends on the prior, the sampler's stopping time and other choices.
+
+Also which facts of the paper are met together, how much variance each choice explains, and samplers
+compared with the exact posterior.
+"""
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+from matplotlib.axes import Axes
+from matplotlib.axis import Axis
+from matplotlib.figure import Figure
+from matplotlib.ticker import FixedLocator, FuncFormatter
+
+from equivocal.figure_style import (
+    COLOUR_OF,
+    COLOURS,
+    NAME_OF,
+    add_legend,
+    apply_style,
+    draw_networks,
+)
+from equivocal.paper.figure_tables import MEAN
+
+__all__ = ["draw_facts_together", "draw_specification_curve", "draw_variance_shares"]
+
+INTERVAL = ("effect", "low", "high")  # the columns of a specification table besides choices
+FLOOR = 1e-10  # the end of logit axes
+TICKS = (1e-9, 1e-7, 1e-5, 1e-3, 0.05, 0.5, 0.95, 0.999)
+MARKERS = {"exact": "s", "paper": "D", "converged": "o", "nuts": "x"}
+
+
+@apply_style()
+def draw_prior_effects(table: pd.DataFrame) -> Figure:
+    """Draw Bayesian minus trained activation against prior variance: dots are networks.
+
+    Parameters
+    ----------
+    table : DataFrame
+        From `equivocal.paper.figure_tables.tabulate_prior_effects`.
+    """
+    conditions, measures = table["condition"].unique(), table["measure"].unique()
+    panels = dict(iter(table.groupby(["condition", "measure"])))
+    figure = Figure(figsize=(2.5 * len(measures), 2.7 * len(conditions) + 0.3))
+    grid = figure.subplots(len(conditions), len(measures), squeeze=False)
+    for row, condition in zip(grid, conditions, strict=True):
+        for axes, measure in zip(row, measures, strict=True):
+            panel = panels[condition, measure].groupby("sampler", sort=False)
+            for number, (sampler, part) in enumerate(panel):
+                _draw_prior_line(axes, part, str(sampler), (-1) ** number * 0.03)
+            kind, _, probe = str(measure).partition(" ")
+            other = f"{kind} units,\n{probe} probe"
+            axes.set_title(other if kind == "non-relevant" else str(measure), fontsize=9)
+            axes.axhline(0, color="0.5", lw=0.8, zorder=0)
+            axes.set_xlabel("prior variance")
+        row[0].set_ylabel(f"{condition}: activation,\nBayesian − trained (MLE)")
+    note = "dots: networks, lines: their mean; items averaged"
+    add_legend(figure, grid[0, 0], columns=2, note=note)
+    return figure
+
+
+def _draw_prior_line(axes: Axes, part: pd.DataFrame, sampler: str, shift: float) -> None:
+    """Draw one sampler, shifted by `shift` decades so that dots do not hide each other."""
+    colour, style = COLOUR_OF.get(sampler, COLOURS[3]), "-" if sampler == "paper" else "--"
+    for network, own in part.groupby("network", sort=False):
+        x, label = own["prior"] * 10**shift, NAME_OF.get(sampler, sampler)
+        if network == MEAN:
+            axes.plot(x, own["effect"], style, marker="D", ms=4, color=colour, label=label)
+        else:
+            axes.plot(x, own["effect"], "o", color=colour, ms=3, alpha=0.35, mew=0)
+    axes.set_xscale("log")
+    axes.set_xticks(own["prior"], [f"{variance:g}" for variance in own["prior"]])
+    axes.minorticks_off()
+
+
+@apply_style()
+def draw_sampler_path(path: pd.DataFrame) -> Figure:
+    """Draw activations of indicated units along sampler time: thin lines are networks.
+
+    Parameters
+    ----------
+    path : DataFrame
+        From `equivocal.paper.figure_tables.tabulate_path`; its attributes hold the paper's number
+        of steps, the τ at which its sampler stopped (`stop_time`) and, if known, the levels of
+        trained network and converged posterior.
+    """
+    shown = [name for name in path.columns if name.startswith("indicated_")]
+    condition = f"{path.attrs['condition']}: " if "condition" in path.attrs else ""
+    figure = Figure(figsize=(3.5 * len(shown), 3.3))
+    grid = figure.subplots(1, len(shown), sharex=True, squeeze=False)[0]
+    for axes, name in zip(grid, shown, strict=True):
+        _draw_path(axes, path, name)
+        axes.set_title(condition + name.replace("_", " "), fontsize=9)
+        axes.set(xlabel="sampler time τ", xscale="log", yscale="log")
+    grid[0].set_ylabel("mean activation, items averaged")
+    add_legend(figure, grid[0], columns=3)
+    return figure
+
+
+def _draw_path(axes: Axes, path: pd.DataFrame, name: str) -> None:
+    moved = path[path["time"] > 0]  # a logarithmic axis cannot show time 0
+    label, colour = "along the paper's sampler", COLOUR_OF["paper"]
+    draw_networks(axes, moved, "time", name, color=colour, label=label)
+    steps = int(path.attrs.get("paper_steps", 0))
+    stop = moved[(moved["step"] == steps) & (moved["network"] != MEAN)]
+    if len(stop):
+        x, y = stop["time"], stop[name]
+        # the τ of all networks, of which the path has a few
+        label = f"stopped after {steps} steps (τ = {path.attrs['stop_time']:.2g})"
+        axes.plot(x, y, "D", ms=5, mfc="white", mec="black", label=label)
+    for start in path.loc[(path["time"] <= 0) & (path["network"] == MEAN), name]:
+        axes.axhline(start, color="0.5", lw=1, ls=":", label="before the first step")
+    for estimate, style in (("mle", "--"), ("converged", "-.")):
+        if (level := path.attrs.get(f"{estimate}_{name}")) is not None:
+            here = COLOUR_OF[estimate]
+            axes.axhline(float(level), color=here, lw=1.3, ls=style, label=NAME_OF[estimate])
+
+
+@apply_style()
+def draw_specification_curve(table: pd.DataFrame) -> Figure:
+    """Draw the effects of all analyses in order of size, and below them the choices behind each.
+
+    Parameters
+    ----------
+    table : DataFrame
+        A row for each analysis: `effect`, `low`, `high`, and a column for each choice.
+    """
+    ordered = table.sort_values("effect", kind="stable", ignore_index=True)
+    choices = [str(name) for name in table.columns if name not in INTERVAL]
+    rows = [
+        (name, value) for name in choices for value in sorted(table[name].unique(), key=_rank_value)
+    ]
+    figure = Figure(figsize=(7, 2.4 + 0.19 * len(rows)))
+    ratios = (2.2, 0.19 * len(rows) + 0.1)
+    top, bottom = figure.subplots(2, 1, sharex=True, height_ratios=ratios)
+    _draw_curve(top, ordered)
+    x = np.arange(len(ordered))
+    for height, (name, value) in enumerate(rows):
+        chosen = x[(ordered[name] == value).to_numpy()]
+        bottom.plot(chosen, np.full(len(chosen), height), "|", ms=5, mew=1.1, color="0.15")
+        if choices.index(name) % 2 == 0:
+            bottom.axhspan(height - 0.5, height + 0.5, color="0.93", lw=0, zorder=0)
+    bottom.set_yticks(range(len(rows)), [f"{name}: {_format(value)}" for name, value in rows])
+    bottom.tick_params(axis="y", length=0, labelsize=7.5)
+    bottom.set(ylim=(len(rows) - 0.5, -0.5), xlabel=f"{len(ordered)} analyses, by effect")
+    bottom.set_xticks([])
+    bottom.spines[:].set_visible(False)
+    return figure
+
+
+def _draw_curve(axes: Axes, ordered: pd.DataFrame) -> None:
+    size = float(np.clip(250 / len(ordered), 1.5, 5))
+    groups = (
+        (ordered["low"] > 0, COLOURS[0], "o", "interval above zero"),
+        (ordered["high"] < 0, COLOURS[1], "s", "interval below zero"),
+        ((ordered["low"] <= 0) & (ordered["high"] >= 0), "0.55", "D", "interval includes zero"),
+        (ordered["low"].isna(), "0.55", "D", "no interval, one network"),
+    )
+    for chosen, colour, marker, label in groups:
+        part = ordered[chosen]
+        if len(part):
+            axes.vlines(part.index, part["low"], part["high"], color=colour, lw=0.9, alpha=0.6)
+            axes.plot(part.index, part["effect"], marker, ms=size, color=colour, label=label)
+    axes.axhline(0, color="0.3", lw=0.8, zorder=0)
+    sizes = ordered["effect"].abs()
+    typical = float(sizes.median())
+    if (
+        typical > 0 and sizes.max() > 100 * typical
+    ):  # on a linear axis most effects would lie on zero
+        axes.set_yscale("symlog", linthresh=typical / 10)
+    axes.set_ylabel("effect: activation,\nBayesian − trained (MLE)")
+    axes.tick_params(axis="x", length=0)
+    axes.legend(loc="upper left")
+
+
+def _rank_value(value: object) -> tuple[bool, float, str]:
+    """Return a sorting key: numbers by size, then words in alphabetical order."""
+    size = float(value) if isinstance(value, int | float | np.number) else None
+    return size is None, size or 0.0, str(value)
+
+
+def _format(value: object) -> str:
+    return f"{value:g}" if isinstance(value, float | np.floating) else str(value)
+
+
+@apply_style()
+def draw_facts_together(table: pd.DataFrame) -> Figure:
+    """Draw for each pair of facts the share of specifications that meet both.
+
+    The diagonal is the share that meets a fact at all. A cross marks facts that are each met by
+    some specification, but by none together.
+
+    Parameters
+    ----------
+    table : DataFrame
+        From `equivocal.multiverse.readings.relate_facts`.
+    """
+    names = list(table["first"].unique())
+    share, apart = (table[name].to_numpy().reshape(2 * [len(names)]) for name in ("share", "apart"))
+    side = 3 + 0.14 * len(names)
+    figure = Figure(figsize=(side + 0.8, side))
+    axes = figure.subplots()
+    image = axes.imshow(share, cmap="Blues", vmin=0, vmax=1)
+    rows, columns = np.nonzero(apart)
+    axes.plot(columns, rows, "x", ms=3, mew=0.8, color=COLOURS[1])
+    axes.set_title("×: each is met somewhere, but never together", fontsize=8, color=COLOURS[1])
+    axes.set_xticks(range(len(names)), names, rotation=90, fontsize=5.5)
+    axes.set_yticks(range(len(names)), names, fontsize=5.5)
+    axes.tick_params(length=0)
+    axes.spines[:].set_visible(False)
+    figure.colorbar(image, ax=axes, shrink=0.6, label="share of specifications that meet both")
+    return figure
+
+
+@apply_style()
+def draw_variance_shares(table: pd.DataFrame) -> Figure:
+    """Draw the share of variance that each choice explains, with its interval, by outcome.
+
+    Parameters
+    ----------
+    table : DataFrame
+        Columns outcome, choice, share, low, high, as `compute_variance_shares` returns them.
+    """
+    outcomes = list(dict.fromkeys(table["outcome"]))
+    order = table.groupby("choice", sort=False)["share"].max().sort_values().index.to_list()
+    figure = Figure(figsize=(2.2 + 2.1 * len(outcomes), 1.1 + 0.2 * len(order)))
+    panels = figure.subplots(1, len(outcomes), sharey=True, squeeze=False)[0]
+    for axes, outcome in zip(panels, outcomes, strict=True):
+        part = table[table["outcome"] == outcome]
+        heights = [order.index(choice) for choice in part["choice"]]
+        axes.hlines(heights, part["low"], part["high"], color=COLOURS[0], lw=1.2, alpha=0.6)
+        axes.plot(part["share"], heights, "o", ms=4, color=COLOURS[0])
+        axes.axvline(0, color="0.5", lw=0.8, zorder=0)
+        axes.set_title(str(outcome).replace("_", ", "), fontsize=9)
+        axes.set_xlabel("share of variance")
+    panels[0].set_yticks(range(len(order)), [name.replace("_", " ") for name in order])
+    return figure
+
+
+@apply_style()
+def draw_exact_comparison(exact: xr.Dataset) -> Figure:
+    """Draw means and widths of 90 % intervals against exact ones; below, intervals of one network.
+
+    Parameters
+    ----------
+    exact : xarray.Dataset
+        The file `exact.nc` of a study, with or without NUTS: `NAME_mean`, `NAME_low` and
+        `NAME_high` for each sampler, by network and question.
+    """
+    labels = [str(label) for label in exact["question"].values]
+    names = [str(v).removesuffix("_mean") for v in exact.data_vars if str(v).endswith("_mean")]
+    rows = 0.22 * len(labels) + 0.5
+    figure = Figure(figsize=(7, 4 + rows))
+    grid = figure.add_gridspec(2, 2, height_ratios=(3, rows))
+    means, widths = (figure.add_subplot(grid[0, i]) for i in range(2))
+    each = figure.add_subplot(grid[1, :])
+    for number, name in enumerate(names):
+        if name != "exact":
+            _draw_against_exact(means, widths, exact, name)
+        shift = (number - (len(names) - 1) / 2) * 0.72 / len(names)
+        _draw_intervals(each, exact.isel(network=0), name, shift)
+    means.set(xscale="logit", yscale="logit", title="posterior mean")
+    widths.set(xscale="log", yscale="log", title="width of 90 % interval")
+    for axes, here in ((means, 0.5), (widths, 0.1)):
+        axes.set(xlabel=NAME_OF["exact"], ylabel="sampler", box_aspect=1)
+        axes.axline((here, here), (here + 0.1, here + 0.1), color="0.6", lw=0.8, zorder=0)
+    each.set(xscale="logit", xlabel="activation", ylim=(len(labels) - 0.5, -0.5))
+    each.set_yticks(range(len(labels)), labels, fontsize=7.5)
+    for axis in (means.xaxis, means.yaxis, each.xaxis):
+        _set_plain_ticks(axis)
+    means.tick_params(axis="x", labelrotation=45)
+    networks = f"{exact.sizes['network']} network{'s' * (exact.sizes['network'] != 1)}"
+    note = f"above: {networks}; below: the first, points are posterior means, lines 90 % intervals"
+    add_legend(figure, each, columns=len(names), note=note)
+    return figure
+
+
+def _draw_against_exact(means: Axes, widths: Axes, exact: xr.Dataset, name: str) -> None:
+    look: dict[str, Any] = {"color": COLOUR_OF.get(name, COLOURS[3]), "ms": 3.5}
+    look["alpha"] = 1.0 if name == "nuts" else 0.6  # few marks, on top of many
+    marker, pair = MARKERS.get(name, "^"), ("exact", name)
+    means.plot(*(_clip(exact[f"{which}_mean"]).ravel() for which in pair), marker, **look)
+    width = (exact[f"{which}_high"] - exact[f"{which}_low"] for which in pair)
+    widths.plot(*(np.maximum(values.values, FLOOR).ravel() for values in width), marker, **look)
+
+
+def _draw_intervals(axes: Axes, exact: xr.Dataset, name: str, shift: float) -> None:
+    mean, low, high = (_clip(exact[f"{name}_{what}"]) for what in ("mean", "low", "high"))
+    place, colour = np.arange(len(mean)) + shift, COLOUR_OF.get(name, COLOURS[3])
+    axes.hlines(place, low, high, color=colour, lw=1.2)
+    marker = MARKERS.get(name, "^")
+    axes.plot(mean, place, marker, ms=3, color=colour, label=NAME_OF.get(name, name))
+
+
+def _clip(values: xr.DataArray) -> np.ndarray:
+    """Clip values away from 0 and 1, which a logit axis cannot show."""
+    return np.asarray(np.clip(values.values, FLOOR, 1 - FLOOR))
+
+
+def _set_plain_ticks(axis: Axis) -> None:
+    axis.set_major_locator(FixedLocator(TICKS))
+    axis.set_minor_locator(FixedLocator([]))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axis.set_tick_params(labelsize=7.5)

@@ -1,0 +1,242 @@
+"""The report of a study: one self-contained HTML page, which fetches nothing and needs no script.
+
+The texts below figures and above tables are in `templates/captions.toml`. Cells of tables show few
+digits, bounds for small p-values and a dash for missing values; `VERDICTS` has the style and sign
+of each verdict.
+"""
+
+import math
+from base64 import b64encode
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from importlib import resources
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from equivocal.errors import NOTHING, format_number
+from equivocal.figure_style import NAME_OF
+from equivocal.store import read_toml
+from lastlayer.errors import UserError
+from lastlayer.files import write_text_atomically
+
+TYPES = {".svg": "image/svg+xml", ".png": "image/png"}
+TEXTS = read_toml(str(resources.files("equivocal.paper") / "templates" / "captions.toml"))
+CAPTIONS: dict[str, str] = TEXTS["figures"]
+TABLE_CAPTIONS: dict[str, str] = TEXTS["tables"]
+UNSHOWN = [
+    "id",
+    "kind",
+    "story",
+    "in_short",
+    "why",
+]  # columns of claims.csv that the table leaves out
+LARGEST_SVG = 1_500_000  # bytes; a drawing with more has many points and is smaller as PNG
+SMALLEST_P = 1e-4
+VERDICTS = {  # style and sign: colour alone would not be accessible
+    "replicated": ("good", "✓"),
+    "direction only": ("partly", "◐"),
+    "not replicated": ("bad", "✗"),
+    "not testable as printed": ("open", "?"),
+    "not run": ("open", "…"),
+}
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Section:
+    """A section of the results: sentences, then figures, then a table with coloured verdicts.
+
+    In a table of claims the column `why` is shown below each row. A section that `opens` the report
+    precedes its summary.
+    """
+
+    title: str
+    sentences: list[str] = field(default_factory=list)
+    figures: list[str] = field(default_factory=list)  # by name
+    table: pd.DataFrame = field(default_factory=pd.DataFrame)
+    opens: bool = False
+
+    @property
+    def rows(self) -> "TableRows":
+        """The table, formatted for the page."""
+        return format_table(self.table.drop(columns=UNSHOWN, errors="ignore"))
+
+    @property
+    def reasons(self) -> list[str]:
+        """The reason for each verdict, shown below its claim over the width of the page."""
+        return [str(why) for why in self.table.get("why", [])]
+
+
+def render_report(
+    folder: Path, content: Mapping[str, Any], *, largest_svg: int = LARGEST_SVG
+) -> Path:
+    """Write `report.html` into a folder, with the figures of FOLDER/figures inside it.
+
+    Parameters
+    ----------
+    folder : Path
+        The folder of the study.
+    content : mapping
+        The content of the report: `title`, `quick`, `summary` (sentences by heading), `sections`
+        (see `Section`), `impossible` (a table of printed numbers that no data can give), `tables`
+        by name, the names of the other `figures`, `methods`, `settings` (TOML), `versions` by name,
+        `notes`.
+    largest_svg : int
+        Larger drawings, in bytes, are embedded as PNG.
+
+    Raises
+    ------
+    UserError
+        If a figure has not been drawn.
+    """
+    environment = Environment(
+        loader=PackageLoader("equivocal.paper", "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {
+        "format_table": format_table,
+        "make_anchor": _make_anchor,
+        "make_title": _make_title,
+        "mark_code": _mark_code,
+        "style_verdict": style_verdict,
+    }
+    placed = [name for section in content["sections"] for name in section.figures]
+    pictures = {
+        name: _embed_figure(folder / "figures", name, largest_svg) | {"number": number}
+        for number, name in enumerate([*placed, *content["figures"]], 1)
+    }
+    page = environment.get_template("report.html.j2").render(
+        content=content,
+        pictures=pictures,
+        impossible=format_table(content["impossible"]),
+        captions=TABLE_CAPTIONS,
+    )
+    path = folder / "report.html"
+    write_text_atomically(path, page)
+    return path
+
+
+def _embed_figure(folder: Path, name: str, largest_svg: int) -> dict[str, Any]:
+    """Return a figure as a data URL, with an anchor, a title and the rest of its caption."""
+    found = [path for kind in TYPES if (path := folder / f"{name}{kind}").is_file()]
+    if not found:
+        raise UserError(f"there is no figure {name!r} in {folder}; draw it before the report.")
+    path = found[-1] if found[0].stat().st_size > largest_svg else found[0]
+    kind, _, which = name.partition("_")
+    title, _, rest = (CAPTIONS.get(name) or CAPTIONS[kind]).partition(". ")
+    title = title.rstrip(".")
+    if name not in CAPTIONS:  # one of several of a kind, by condition: `words_reversal_mle`
+        condition, _, estimate = which.rpartition("_")
+        named = f"{condition}, {NAME_OF[estimate]}" if estimate in NAME_OF else which
+        title += f": {named}"
+    return {
+        "anchor": f"figure-{_make_anchor(name)}",
+        "title": title,
+        "source": f"data:{TYPES[path.suffix]};base64,{b64encode(path.read_bytes()).decode()}",
+        "caption": rest,
+    }
+
+
+def _mark_code(text: str) -> Markup:
+    """Escape a text for HTML, and mark up passages between backticks as code.
+
+    >>> str(_mark_code("run `a < b`"))
+    'run <code>a &lt; b</code>'
+    """
+    parts = (
+        Markup("<code>{}</code>" if number % 2 else "{}").format(part)
+        for number, part in enumerate(text.split("`"))
+    )
+    return Markup("").join(parts)
+
+
+def _make_title(name: str) -> str:
+    words = name.replace("_", " ").replace("-", " ")
+    return words[:1].upper() + words[1:]
+
+
+def _make_anchor(name: str) -> str:
+    return "".join(letter if letter.isalnum() else "-" for letter in name.lower())
+
+
+class Cell(NamedTuple):
+    """The text of a cell and the CSS classes that style it."""
+
+    text: str
+    kind: str  # "number", "text", "long" or "verdict …"
+
+
+class TableRows(NamedTuple):
+    """A table formatted for the page."""
+
+    header: list[Cell]
+    rows: list[list[Cell]]
+
+
+def format_p_value(value: float) -> str:
+    """Format a p-value with four decimals; a smaller one as a bound.
+
+    >>> format_p_value(0.00113), format_p_value(3e-9)
+    ('0.0011', '< 0.0001')
+    """
+    if math.isnan(value):
+        return NOTHING
+    return f"< {SMALLEST_P:.4f}" if value < SMALLEST_P else f"{value:.4f}"
+
+
+def style_verdict(verdict: str) -> tuple[str, str]:
+    """Return the style and sign of a verdict; neutral ones for an unknown verdict."""
+    return VERDICTS.get(verdict.strip().lower(), ("open", "•"))
+
+
+def format_cell(value: Any, column: str) -> Cell:
+    """Format one value by its type and the name of its column."""
+    if value is None or value is pd.NA or value is pd.NaT:
+        return Cell(NOTHING, "text")
+    if isinstance(value, bool | np.bool_):
+        return Cell("yes" if value else "no", "text")
+    if isinstance(value, int | float | np.integer | np.floating):
+        return Cell(_format_in_column(float(value), column), "number")
+    text = str(value)
+    if column.lower().startswith("verdict"):
+        kind, sign = style_verdict(text)
+        return Cell(f"{sign} {text}", f"verdict {kind}")
+    return Cell(text, "long" if len(text) > 45 else "text")
+
+
+def _format_in_column(value: float, column: str) -> str:
+    if _is_p_value(column):
+        return format_p_value(value)
+    if column.lower().startswith("printed") and math.isfinite(value):
+        return f"{value:.10g}".replace("-", "−")  # as it was printed
+    return format_number(value)
+
+
+def format_table(table: pd.DataFrame) -> TableRows:
+    """Format the header and rows of a table; an index with a name becomes the first columns."""
+    if any(name is not None for name in table.index.names):
+        table = table.reset_index()
+    names = [str(name) for name in table.columns]
+    rows = [
+        [format_cell(value, name) for value, name in zip(row, names, strict=True)]
+        for row in table.itertuples(index=False, name=None)
+    ]
+    numeric = [bool(rows) and all(r[i].kind == "number" for r in rows) for i in range(len(names))]
+    header = [
+        Cell(name.replace("_", " "), "number" if right else "text")
+        for name, right in zip(names, numeric, strict=True)
+    ]
+    return TableRows(header, rows)
+
+
+def _is_p_value(column: str) -> bool:
+    """Return whether a column's name is one of p-values: "p", "p_item", "printed p", "p (Holm)"."""
+    words = column.lower().replace("_", " ").replace("-", " ").split()
+    return "p" in words or "pvalue" in words

@@ -1,0 +1,434 @@
+"""How claims are judged: one rule for each kind of claim, the same for every run.
+
+With several measures a claim must hold for each of them. α, "high", "margin", "factor" and the
+smallest effects of interest ("smallest", of activations; "smallest_share", of errors) are the
+limits of `record/claims.toml`. Confidence intervals are 95 %, over networks.
+
+- undefined: a number whose meaning is not stated → not testable as printed.
+- high: mean activation above "high" → direction only; its interval too → replicated.
+- comparable: |Bayesian − MLE| below "margin" → direction only; its interval too → replicated.
+- change: Bayesian − MLE has the printed sign on activations and on logits, over networks and over
+  items → direction only; and all four tests have p < α and it is "smallest" or more → replicated.
+- specific: as change, for what one measure gains over what another gains, over networks.
+- at_zero: the printed p exceed what non-negative numbers can give → not testable as printed.
+- above_zero: p < α against zero in some of the tests, networks and items → direction only; in all,
+  and means of "smallest" or more → replicated.
+- no_difference: smaller at this prior than at the central one → direction only; and p ≥ α here
+  where the same test has p < α and "smallest" or more there → replicated.
+- difference: the signs of the printed paired tests, on activations and on logits, and larger at
+  these priors than at the smallest → direction only; and p < α on both scales, and "smallest" or
+  more → replicated.
+- like_hmc: the standard deviation of an activation is within "factor" of that of Hamiltonian Monte
+  Carlo in the median over networks and questions → direction only; for nine of ten, and their means
+  within one of its standard deviations → replicated.
+- faster: fewer seconds than NUTS → direction only; and like_hmc is replicated → replicated.
+- calibrated: smaller expected calibration error, by the world's exact beliefs, over networks →
+  direction only; and p < α, and smaller by "smallest_share" or more → replicated.
+- nearer_to_truth (`claims`): the same for the divergence from the exact beliefs, for reversals that
+  have a true answer, in the world `slips`.
+
+Otherwise: not replicated. Where a rule lacks evidence: not run.
+
+A new kind of claim is a `judge_…` function, which is found by its name, and an entry in
+`record/claims.toml`.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+from numpy.typing import ArrayLike
+
+from equivocal.paper.tables import arrange_grid, load_printed_values
+from equivocal.statistics.calibration import calibration_error
+from equivocal.statistics.summaries import (
+    TTest,
+    clip_logit,
+    compare_logit_pairs,
+    compare_pairs,
+    compare_with_zero,
+    compute_largest_p,
+)
+
+REPLICATED, DIRECTION, NOT = "replicated", "direction only", "not replicated"
+NOT_TESTABLE, NOT_RUN = "not testable as printed", "not run"
+Entry = dict[str, Any]
+
+
+class MissingError(Exception):
+    """Raised where a run lacks the evidence that a claim's rule needs."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Our numbers with intervals as text, the verdict, and a sentence that explains it."""
+
+    text: str
+    verdict: str
+    why: str
+
+
+@dataclass(frozen=True)
+class Facts:
+    """Everything that claims are judged from."""
+
+    dataset: xr.Dataset
+    rows: pd.DataFrame  # `compute_measures` of the dataset
+    central: float  # prior variance
+    tables: dict[str, pd.DataFrame]
+    evidence: dict[str, Any]
+    limits: dict[str, float]
+    reasons: dict[str, dict[str, str]]  # sentences by rule and verdict
+
+    def explain(self, rule: str, verdict: str, **values: object) -> str:
+        """Return the sentence of `record/claims.toml` for a verdict, filled in."""
+        reasons = self.reasons[rule]
+        return reasons.get(verdict, reasons.get("any verdict", "")).format(**values)
+
+    def get_grids(self, entry: Entry, measure: str, sampler: str) -> tuple[np.ndarray, np.ndarray]:
+        """Get (network, item) activations of the Bayesian model and of the trained network."""
+        where = {"condition": entry["condition"], "measure": measure, "sampler": sampler}
+        rows = select_rows(self.rows, **where, prior=self.central)
+        return arrange_grid(rows, "mean"), arrange_grid(rows, "mle")
+
+    def get_test(self, table: str, entry: Entry, measure: str, **where: object) -> dict[str, Any]:
+        """Get one row of a table as a dictionary."""
+        if table not in self.tables:
+            raise MissingError(f"The table {table} was not made.")
+        found = select_rows(
+            self.tables[table], condition=entry["condition"], measure=measure, **where
+        )
+        return {str(name): value for name, value in found.iloc[:1].to_dict("records")[0].items()}
+
+
+def select_rows(rows: pd.DataFrame, **values: object) -> pd.DataFrame:
+    """Select the rows with these values, or raise a `MissingError` where there are none."""
+    for column, value in values.items():
+        rows = rows[rows[column] == value]
+    if rows.empty:
+        sought = ", ".join(f"{column} {value}" for column, value in values.items())
+        raise MissingError(f"This run holds nothing for {sought}.")
+    return rows
+
+
+def grade(direction: Sequence[bool], reached: Sequence[bool]) -> str:
+    """Return the verdict: "replicated" if all is true, "direction only" if `direction` alone is."""
+    if not all(direction):
+        return NOT
+    return REPLICATED if all(reached) else DIRECTION
+
+
+def format_span(low: float, high: float) -> str:
+    """Format an interval in brackets; it is NaN without spread or with a single network."""
+    return f" [{low:.3g}, {high:.3g}]" if low <= high else " (no interval)"
+
+
+def format_p(value: float) -> str:
+    """Format a p-value.
+
+    >>> format_p(0.00003), format_p(0.04), format_p(float("nan"))
+    ('p < 0.0001', 'p = 0.0400', 'p undefined')
+    """
+    if np.isnan(value):
+        return "p undefined"
+    return "p < 0.0001" if value < 1e-4 else f"p = {value:.4f}"
+
+
+def conclude(
+    what: str, against: list[str], missed: list[str], small: list[str], alpha: float, least: float
+) -> tuple[str, str]:
+    """Return the verdict of a rule made of tests, and why.
+
+    `against` describes the tests with the wrong sign, `missed` those without significance, `small`
+    the effects below `least`.
+    """
+    if against:
+        return NOT, f"It is not so that {what}: {_join_some(against)}."
+    start = what[0].upper() + what[1:]
+    gaps = {
+        f"not every test has p < {alpha:g}": missed,
+        f"not every effect reaches {least:g}": small,
+    }
+    said = [f"{gap} ({_join_some(seen)})" for gap, seen in gaps.items() if seen]
+    if said:
+        return DIRECTION, f"{start}, but {' and '.join(said)}."
+    return REPLICATED, f"{start}, every test has p < {alpha:g}, and every effect reaches {least:g}."
+
+
+def _join_some(texts: list[str]) -> str:
+    return "; ".join(texts[:4]) + (f"; and {len(texts) - 4} more" if len(texts) > 4 else "")
+
+
+def join_intervals(tests: dict[str, TTest], sign: str = "") -> str:
+    """Format the means and intervals of tests, joined by semicolons."""
+    return "; ".join(_format_row(asdict(test), name, sign) for name, test in tests.items())
+
+
+def grade_error(
+    bayes: ArrayLike, mle: ArrayLike, name: str, what: str, more: str, limits: dict[str, float]
+) -> Finding:
+    """Judge whether an error is smaller than that of the trained networks; one for each network."""
+    test, alpha = compare_pairs(bayes, mle), limits["alpha"]
+    least = limits["smallest_share"] * float(np.asarray(mle, float).mean())
+    against, missed, small = [], [], []
+    if not test.mean < 0:
+        against = [f"{test.mean:+.3g}, t = {test.t:.2f}, {format_p(test.p)}"]
+    if not test.p < alpha:
+        missed = [f"t = {test.t:.2f}, {format_p(test.p)}"]
+    if not -test.mean >= least:
+        small = [f"{test.mean:+.3g}"]
+    verdict, why = conclude(what, against, missed, small, alpha, float(f"{least:.2g}"))
+    text = join_intervals({f"{name}, Bayesian − MLE:": test}, "+") + more
+    return Finding(text, verdict, why)
+
+
+def judge_high(entry: Entry, facts: Facts, sampler: str) -> Finding:
+    """Judge whether activations of the trained network are above one half."""
+    limit = facts.limits["high"]
+    tests = {
+        name: compare_with_zero(facts.get_grids(entry, name, sampler)[1].mean(axis=1))
+        for name in entry["measures"]
+    }
+    verdict = grade(
+        [test.mean > limit for test in tests.values()],
+        [test.ci_low > limit for test in tests.values()],
+    )
+    return Finding(join_intervals(tests), verdict, facts.explain("high", verdict, limit=limit))
+
+
+def judge_comparable(entry: Entry, facts: Facts, sampler: str) -> Finding:
+    """Judge whether Bayesian − MLE is within the margin."""
+    margin, tests = facts.limits["margin"], {}
+    for name in entry["measures"]:
+        bayes, mle = facts.get_grids(entry, name, sampler)
+        tests[name] = compare_pairs(bayes.mean(axis=1), mle.mean(axis=1))
+    verdict = grade(
+        [abs(test.mean) < margin for test in tests.values()],
+        [max(-test.ci_low, test.ci_high) < margin for test in tests.values()],
+    )
+    why = facts.explain("comparable", verdict, margin=margin)
+    return Finding("Bayesian − MLE: " + join_intervals(tests, "+"), verdict, why)
+
+
+def judge_change(entry: Entry, facts: Facts, sampler: str) -> Finding:
+    """Judge whether Bayesian − MLE has the printed sign and a size, by four tests per measure."""
+    alpha, least, sign = facts.limits["alpha"], facts.limits["smallest"], entry["sign"]
+    means: dict[str, TTest] = {}
+    missed, against = [], []
+    for name in entry["measures"]:
+        bayes, mle = facts.get_grids(entry, name, sampler)
+        tests = {
+            "over networks": compare_pairs(bayes.mean(axis=1), mle.mean(axis=1)),
+            "over items": compare_pairs(bayes.mean(axis=0), mle.mean(axis=0)),
+            "over networks, logits": compare_logit_pairs(bayes, mle),
+            "over items, logits": compare_logit_pairs(bayes.T, mle.T),
+        }
+        means[name] = tests["over networks"]
+        for kind, test in tests.items():
+            seen = f"{name} {kind}, {test.mean:+.3g}, t = {test.t:.2f}, {format_p(test.p)}"
+            if not sign * test.mean > 0:
+                against.append(seen)
+            elif not test.p < alpha:
+                missed.append(seen)
+    small = [
+        f"{name} {test.mean:+.3g}" for name, test in means.items() if not abs(test.mean) >= least
+    ]
+    what = f"Bayesian activations are {'higher' if sign > 0 else 'lower'}"
+    verdict, why = conclude(what, against, missed, small, alpha, least)
+    return Finding("Bayesian − MLE: " + join_intervals(means, "+"), verdict, why)
+
+
+def judge_specific(entry: Entry, facts: Facts, sampler: str) -> Finding:
+    """Judge whether the first measure gains more than the second."""
+    (one, one_mle), (two, two_mle) = (
+        facts.get_grids(entry, name, sampler) for name in entry["measures"]
+    )
+    raw = compare_pairs((one - one_mle).mean(axis=1), (two - two_mle).mean(axis=1))
+    gains = [clip_logit(a) - clip_logit(b) for a, b in ((one, one_mle), (two, two_mle))]
+    on_logits = compare_pairs(*(gain.mean(axis=1) for gain in gains))
+    alpha, least = facts.limits["alpha"], facts.limits["smallest"]
+    missed, against = [], []
+    for scale, test in {"activations": raw, "logits": on_logits}.items():
+        seen = f"{scale}, {test.mean:+.3g}, t = {test.t:.2f}, {format_p(test.p)}"
+        if not test.mean > 0:
+            against.append(seen)
+        elif not test.p < alpha:
+            missed.append(seen)
+    small = [] if raw.mean >= least else [f"{raw.mean:+.3g}"]
+    what = "the indicated agent gains more than words that do not belong"
+    verdict, why = conclude(what, against, missed, small, alpha, least)
+    return Finding(
+        join_intervals({"difference of gains": raw, "logits": on_logits}, "+"), verdict, why
+    )
+
+
+def judge_at_zero(entry: Entry, facts: Facts, sampler: str) -> Finding:
+    """Show our tests, since the printed test cannot give the printed p."""
+    texts = []
+    for estimate, name in product(entry["estimates"], entry["measures"]):
+        who, label = (sampler, "Bayesian") if estimate == "bayes" else (estimate, "MLE")
+        models, items = _test_against_zero(entry, facts, name, who)
+        p_values = f"networks {format_p(models['p'])}, items {format_p(items['p'])}"
+        texts.append(f"{_format_row(models, f'{label} {name}')}, {p_values}")
+    where = load_printed_values()["where"]
+    sizes = [where[f"against_zero_{kind}"]["n"] for kind in ("models", "items")]
+    largest = " or ".join(f"{compute_largest_p(n):.3f} (n = {n})" for n in sizes)
+    why = facts.explain("at_zero", NOT_TESTABLE, largest=largest)
+    return Finding("; ".join(texts), NOT_TESTABLE, why)
+
+
+def judge_above_zero(entry: Entry, facts: Facts, sampler: str) -> Finding:
+    """Judge tests against zero, as printed."""
+    alpha, smallest, names = facts.limits["alpha"], facts.limits["smallest"], entry["measures"]
+    tests = {name: _test_against_zero(entry, facts, name, sampler) for name in names}
+    found = [row["p"] < alpha for rows in tests.values() for row in rows]
+    least = min(row["mean"] for rows in tests.values() for row in rows)
+    verdict = grade([any(found)], [*found, least >= smallest])
+    numbers = {"found": sum(found), "tests": len(found), "least": least, "smallest": smallest}
+    why = facts.explain("above_zero", verdict, alpha=alpha, **numbers)
+    text = "; ".join(_format_row(models, name) for name, (models, _) in tests.items())
+    return Finding(text, verdict, why)
+
+
+def _test_against_zero(
+    entry: Entry, facts: Facts, measure: str, estimate: str
+) -> list[dict[str, Any]]:
+    """Get the tests of a measure over networks and over items."""
+    tables = ("against_zero_models", "against_zero_items")
+    return [facts.get_test(table, entry, measure, estimate=estimate) for table in tables]
+
+
+def _format_row(row: dict[str, Any], name: str, sign: str = "") -> str:
+    """Format the mean and interval of a row of a table."""
+    return f"{name} {row['mean']:{sign}.3g}{format_span(row['ci_low'], row['ci_high'])}"
+
+
+def judge_undefined(entry: Entry, facts: Facts, sampler: str) -> Finding:  # noqa: ARG001
+    """Show accuracies; the paper does not say what it counts, and most units are off anyway."""
+    found = facts.evidence
+    if not found.get("accuracy"):
+        raise MissingError("The accuracy of the networks was not handed over.")
+    shares = {"units, %:": found["accuracy"], "whole answers, %:": found["exact_match"]}
+    tests = {label: compare_with_zero(100 * np.asarray(x, float)) for label, x in shares.items()}
+    why = facts.explain("undefined", NOT_TESTABLE, zeros=100 * found["all_zeros"])
+    return Finding(join_intervals(tests), NOT_TESTABLE, why)
+
+
+def judge_no_difference(entry: Entry, facts: Facts, sampler: str) -> Finding:
+    """Judge a prior at which paired tests show no difference, though they do at the central one."""
+    alpha, smallest = facts.limits["alpha"], facts.limits["smallest"]
+    here = _get_tests(entry, facts, sampler, entry["priors"])
+    there = _get_tests(entry, facts, sampler, [facts.central])
+    pairs = list(zip(here, there, strict=True))
+    smaller = [abs(a["mean"]) < abs(b["mean"]) for a, b in pairs]
+    silent = [a["p"] >= alpha > b["p"] and abs(b["mean"]) >= smallest for a, b in pairs]
+    verdict = grade(smaller, silent)
+    tests = ", ".join(
+        f"{a['measure']} {format_p(a['p'])} here, {b['mean']:+.3g} there" for a, b in pairs
+    )
+    why = facts.explain("no_difference", verdict, alpha=alpha, smallest=smallest, tests=tests)
+    return Finding(_format_changes(here), verdict, why)
+
+
+def judge_difference(entry: Entry, facts: Facts, sampler: str) -> Finding:
+    """Judge priors at which the paired tests show a difference of the printed sign."""
+    alpha, limit = facts.limits["alpha"], facts.limits["smallest"]
+    printed = load_printed_values()["paired_models"]
+    rows = _get_tests(entry, facts, sampler, entry["priors"])
+    smallest = float(facts.dataset["prior"].min())
+    least = _get_tests(entry, facts, sampler, [smallest] * len(entry["priors"]))
+    against, missed, small = [], [], []
+    for row, other in zip(rows, least, strict=True):
+        where, mean = f"{row['measure']} at {row['prior']:g} I", row["mean"]
+        sign = np.sign(float(printed[row["measure"]]["paper"]["t"]))
+        if not abs(mean) > abs(other["mean"]):
+            against.append(f"{where} {mean:+.3g}, with {smallest:g} I {other['mean']:+.3g}")
+        for start, scale in (("", "activations"), ("logit_", "logits")):
+            seen = f"{where}, {scale} {row[f'{start}mean']:+.3g}, {format_p(row[f'{start}p'])}"
+            if not sign * row[f"{start}mean"] > 0:
+                against.append(seen)
+            elif not row[f"{start}p"] < alpha:
+                missed.append(seen)
+        if not abs(mean) >= limit:
+            small.append(f"{where} {mean:+.3g}")
+    what = f"all differences have the printed sign and are larger than with {smallest:g} I"
+    verdict, why = conclude(what, against, missed, small, alpha, limit)
+    return Finding(_format_changes(rows), verdict, why)
+
+
+def _get_tests(
+    entry: Entry, facts: Facts, sampler: str, priors: list[float]
+) -> list[dict[str, Any]]:
+    """Get the paired tests over networks, for each prior and measure."""
+    return [
+        facts.get_test("priors_models", entry, measure, estimate=sampler, prior=prior)
+        for prior in priors
+        for measure in entry["measures"]
+    ]
+
+
+def _format_changes(rows: list[dict[str, Any]]) -> str:
+    return "Bayesian − MLE: " + "; ".join(
+        _format_row(row, f"{row['measure']} at {row['prior']:g} I", "+") for row in rows
+    )
+
+
+def judge_like_hmc(entry: Entry, facts: Facts, sampler: str) -> Finding:  # noqa: ARG001
+    """Judge means and standard deviations of activations against those of the exact posterior."""
+    exact, factor = facts.evidence.get("exact", {}), facts.limits["factor"]
+    if sampler not in exact:
+        raise MissingError("The exact posterior was not sampled in this study.")
+    ratio, shift = map(np.asarray, exact[sampler])
+    alike = float(((ratio >= 1 / factor) & (ratio <= factor)).mean())
+    near, median = float((shift <= 1).mean()), float(np.median(ratio))
+    verdict = grade([1 / factor <= median <= factor], [alike >= 0.9, near >= 0.9])
+    text = (
+        f"sd {median:.3g} × that of Hamiltonian Monte Carlo in the median ({ratio.min():.3g} to "
+        f"{ratio.max():.3g}); means {np.median(shift):.2g} of its sd away"
+    )
+    counts = {"questions": len(ratio), "factor": factor} | exact
+    why = facts.explain("like_hmc", verdict, alike=alike, near=near, **counts)
+    if "nuts" in exact:
+        ratio, shift = map(np.asarray, exact["nuts"])
+        found = {"questions": len(ratio), "ratio": np.quantile(ratio, (0, 0.5, 1))}
+        why += " " + facts.explain("like_hmc", "nuts", shift=shift.max(), **found)
+    return Finding(text, verdict, why)
+
+
+def judge_faster(entry: Entry, facts: Facts, sampler: str) -> Finding:
+    """Judge the time taken against that of NUTS, for the same units of one network."""
+    alike, nuts = judge_like_hmc(entry, facts, sampler), facts.evidence.get("nuts")
+    if not nuts:
+        raise MissingError("NUTS was not run in this study.")
+    ours, theirs = (float(nuts[f"seconds_{name}"]) for name in (sampler, "nuts"))
+    verdict = grade([ours < theirs], [alike.verdict == REPLICATED])
+    count = len(str(nuts["units"]).split(", "))
+    timed = f"{count} units of one network, one run, perhaps beside other work"
+    text = f"{ours:.3g} s, NUTS {theirs:.3g} s ({timed})"
+    return Finding(text, verdict, facts.explain("faster", verdict))
+
+
+def judge_calibrated(entry: Entry, facts: Facts, sampler: str) -> Finding:  # noqa: ARG001
+    """Judge the calibration error against exact beliefs, wherever the words so far are possible."""
+    data = facts.dataset
+    known = data["truth"].stack(row=data["truth"].dims[:-1]).dropna("row").transpose("row", ...)
+    if sampler not in data["sampler"] or not known.size:
+        raise MissingError("This run holds no exact beliefs to compare with.")
+    bayes, mle = (
+        [calibration_error(known.values, own.values) for own in _select_known(answers, known)]
+        for answers in (data["mean"].sel(sampler=sampler, prior=facts.central), data["mle"])
+    )
+    what, name = "its calibration error is smaller", "expected calibration error"
+    more = f"; of the trained networks {np.mean(mle):.3g}, all units, possible beginnings only"
+    return grade_error(bayes, mle, name, what, more, facts.limits)
+
+
+def _select_known(answers: xr.DataArray, known: xr.DataArray) -> Iterator[xr.DataArray]:
+    """Yield the answers of each network (row, unit) to the questions that have a true answer."""
+    for network in answers["network"].values:
+        own = answers.sel(network=network).stack(row=known["row"].to_index().names)
+        yield own.sel(row=known["row"]).transpose("row", ...)

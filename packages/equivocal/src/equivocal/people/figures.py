@@ -1,0 +1,319 @@
+"""Figures about human data: measures compared, statistical power, comprehenders beside people.
+
+The tables are defined in `equivocal.people.run_published` and `equivocal.people.run_comparison`.
+"""
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from equivocal.figure_style import COLOURS, apply_style
+
+__all__ = ["draw_against_ideal", "draw_comparison", "draw_fit", "draw_people", "draw_power"]
+
+MODELS = {"alone": ("o", COLOURS[0], "added alone"), "together": ("s", COLOURS[1], "beyond others")}
+MARKERS = "osD^vP*X"
+PEOPLE: dict[str, Any] = {"color": COLOURS[6], "marker": "*", "ms": 11, "ls": "none"}
+LOOKS = {  # colour and marker
+    "ideal": ("0.45", "P"),
+    "trained": (COLOURS[4], "v"),
+    "paper's sampler": (COLOURS[1], "D"),
+    "posterior": (COLOURS[2], "o"),
+    "posterior, b by sentence": (COLOURS[5], "^"),
+    "deep ensemble": (COLOURS[0], "s"),
+    "ensemble, b = 1/10": (COLOURS[3], "<"),
+    "ensemble, b = 1/300": (COLOURS[3], ">"),
+}
+KINDS = {"plausible": COLOURS[2], "unlikely": COLOURS[1], "impossible": COLOURS[0]}
+LEARNERS = {"events": COLOURS[2], "noise": COLOURS[1], "both": COLOURS[0]}
+SHARES = ("not literal", "reversed")
+COLUMNS = 4  # the most panels in a row
+LIMIT = 3.84  # deviance at the ends of a 95 % interval
+
+
+@apply_style()
+def draw_comparison(table: pd.DataFrame) -> Figure:
+    """Draw coefficients with 95 % intervals, and how much each measure lowers the AIC."""
+    names = list(dict.fromkeys(table["measure"]))
+    kinds = list(dict.fromkeys(table["model"]))
+    figure = Figure(figsize=(7, 1.5 + 0.42 * len(names)))
+    left, right = figure.subplots(1, 2, sharey=True, width_ratios=(1.25, 1))
+    for number, kind in enumerate(kinds):
+        marker, colour, label = MODELS[kind]
+        part = table[table["model"] == kind]
+        shift = (number - (len(kinds) - 1) / 2) * 0.28
+        y = np.array([names.index(name) for name in part["measure"]]) + shift
+        filled = [colour if fine else "white" for fine in part["converged"]]
+        left.hlines(y, part["std_low"], part["std_high"], color=colour, lw=1.4)
+        right.hlines(y, 0, part["delta_aic"], color=colour, lw=1.4)
+        for axes, x in ((left, part["std_estimate"]), (right, part["delta_aic"])):
+            axes.scatter(x, y, marker=marker, s=26, c=filled, edgecolors=colour, zorder=3)
+        left.plot([], [], marker, color=colour, label=label)
+    for axes in (left, right):
+        axes.axvline(0, color="0.5", lw=0.8, zorder=0)
+    left.set_yticks(range(len(names)), names)
+    left.set_ylim(len(names) - 0.5, -0.5)
+    unit = "log odds" if (table["family"] == "binomial").all() else "sd of response"
+    left.set_xlabel(f"coefficient, {unit} per sd of measure")
+    right.set_xlabel("AIC without − AIC with")
+    right.tick_params(axis="y", length=0)
+    if table["delta_aic"].abs().max() > 100:  # or small ones would be drawn at zero
+        right.set_xscale("symlog", linthresh=10)
+    if not table["converged"].all():
+        left.plot([], [], "o", mfc="white", mec="0.3", label="did not converge")
+    if len(left.get_legend_handles_labels()[0]) > 1:
+        figure.legend(loc="outside lower center", ncols=3)
+    return figure
+
+
+@apply_style()
+def draw_power(table: pd.DataFrame) -> Figure:
+    """Draw power against participants, a line for each number of items, with 95 % intervals."""
+    figure = Figure(figsize=(4.8, 3.4))
+    axes = figure.subplots()
+    counts = sorted(table["items"].unique())
+    widest = float(table["participants"].max())
+    for number, items in enumerate(counts):
+        part = table[table["items"] == items].sort_values("participants")
+        # shifted a little, so that bars do not hide each other
+        x = part["participants"] + (number - (len(counts) - 1) / 2) * widest / 150
+        bars = _find_bars(part["power"], part["low"], part["high"])
+        colour, marker = COLOURS[number % len(COLOURS)], MARKERS[number % len(MARKERS)]
+        axes.errorbar(
+            x, part["power"], bars, fmt=f"-{marker}", ms=4, color=colour, label=str(items)
+        )
+    axes.axhline(0.8, color="0.6", lw=0.8, ls=":", zorder=0)
+    axes.set(xlabel="participants", ylabel="share of experiments with p < 0.05")
+    axes.set_ylim(-0.03, 1.03)
+    axes.set_xticks(sorted(table["participants"].unique()))
+    axes.legend(title="items")
+    return figure
+
+
+@apply_style()
+def draw_people(
+    people: pd.DataFrame, readings: pd.DataFrame, areas: pd.DataFrame, listed: pd.DataFrame
+) -> Figure:
+    """Draw shares, constructions, w against b, areas and the effect of a list, with human numbers.
+
+    Parameters
+    ----------
+    people, readings, areas, listed : DataFrame
+        The tables "people", "readings", "areas" and "list".
+    """
+    figure = Figure(figsize=(10.4, 6.4))
+    grid = figure.subplots(2, 3)
+    shares = people[people["measure"].isin(SHARES) & (people["comparable"] != "no")]
+    _draw_numbers(grid[0, 0], shares, "share of readings", (0, None))
+    _draw_constructions(grid[0, 1], people, readings)
+    _draw_differences(grid[0, 2], people)
+    _draw_numbers(grid[1, 0], people[people["measure"] == "area"], "area", (0.5, 1.03))
+    _draw_single_answers(grid[1, 0], people, areas)
+    grid[0, 0].set_title("readings, people's numbers", fontsize=9)
+    _draw_list(grid[1, 1], listed)
+    _draw_legend(grid[1, 2], readings)
+    return figure
+
+
+def _draw_numbers(axes: Axes, own: pd.DataFrame, label: str, limits: tuple[Any, Any]) -> None:
+    """Draw each human number as a star in a row of its own, with comprehenders as points."""
+    keys = ["measure", "construction", "plausibility"]
+    own = own.assign(place=own.groupby(keys, sort=False, dropna=False).ngroup())
+    rows = own.drop_duplicates("place")
+    names = [f"{r['measure']}\n{r['plausibility']} {r['construction']}" for _, r in rows.iterrows()]
+    if label == "area":
+        names = [f"{r['plausibility']}\n{r['construction']}" for _, r in rows.iterrows()]
+    for number, (name, group) in enumerate(own.groupby("comprehender", sort=False)):
+        found = group[group["found"].notna()]
+        y = found["place"] + 0.5 * _shift(number)
+        bars = _find_bars(found["found"], found["found_low"], found["found_high"])
+        axes.errorbar(found["found"], y, xerr=bars, **_choose_look(name, elinewidth=0.8))
+    axes.plot(rows["value"], rows["place"], **PEOPLE)
+    known = rows[rows["low"].notna()]
+    axes.hlines(known["place"], known["low"], known["high"], color=COLOURS[6], lw=1.5)
+    axes.set_yticks(rows["place"], names, fontsize=7.5)
+    axes.set_ylim(len(rows) - 0.5, -0.5)
+    axes.set_xlim(*limits)
+    axes.set_xlabel(label)
+
+
+def _draw_single_answers(axes: Axes, people: pd.DataFrame, areas: pd.DataFrame) -> None:
+    """Draw the areas that single answers, literal or not, give as open points."""
+    axes.set_title("plausible against reversed\n(open: by one answer each)", fontsize=9)
+    rows = people[people["measure"] == "area"].drop_duplicates(["construction", "plausibility"])
+    for place, row in enumerate(rows.to_dict("records")):
+        both = ["construction", "plausibility"]
+        own = areas[(areas[both] == [row[key] for key in both]).all(axis=1)]
+        for number, each in enumerate(own.to_dict("records")):
+            look = _choose_look(each["comprehender"], mfc="none")
+            axes.plot(each["drawn"], place + 0.5 * _shift(number), **look)
+
+
+def _shift(number: int) -> float:
+    """Return the offset of a comprehender's points within a row, from −½ to ½."""
+    return number / (len(LOOKS) - 1) - 0.5
+
+
+def _choose_look(comprehender: object, **more: Any) -> dict[str, Any]:
+    colour, marker = LOOKS[str(comprehender)]
+    return {"color": colour, "marker": marker, "ms": 5, "ls": "none"} | more
+
+
+def _find_bars(value: pd.Series, low: pd.Series, high: pd.Series) -> np.ndarray:
+    """Return the lengths of intervals below and above their values, (2, rows); 0 if missing."""
+    reach = np.maximum(np.array([value - low, high - value], float), 0)
+    return np.asarray(np.nan_to_num(reach))
+
+
+def _draw_constructions(axes: Axes, people: pd.DataFrame, readings: pd.DataFrame) -> None:
+    """Draw how often unlikely sentences are read with roles reversed, by construction."""
+    own = readings[(readings["plausibility"] == "unlikely") & (readings["measure"] == "reversed")]
+    own = own[own["construction"] != "any"]
+    names = list(dict.fromkeys(own["construction"]))
+    for number, (name, group) in enumerate(own.groupby("comprehender", sort=False)):
+        x = np.array([names.index(each) for each in group["construction"]]) + 0.6 * _shift(number)
+        bars = _find_bars(group["value"], group["low"], group["high"])
+        axes.errorbar(x, group["value"], yerr=bars, **_choose_look(name, elinewidth=0.8))
+    human = people[people["measure"] == "reversed"].drop_duplicates("construction")
+    human = human[human["construction"].isin(names)]
+    axes.plot([names.index(each) for each in human["construction"]], human["value"], **PEOPLE)
+    axes.set_xticks(range(len(names)), [name.replace(" ", "\n") for name in names], fontsize=8)
+    axes.set_ylim(bottom=0)
+    axes.set_ylabel("read the other way round")
+    axes.set_title("unlikely sentences", fontsize=9)
+
+
+def _draw_differences(axes: Axes, people: pd.DataFrame) -> None:
+    """Draw w against b; a single comprehender lies on the diagonal, as if compared with a copy."""
+    found = people[people["measure"].isin(["w", "b"])]
+    wide = found.pivot(index="comprehender", columns="measure", values="found")
+    for name, row in wide.iterrows():
+        single = np.isnan(row["b"])
+        look = _choose_look(name, ms=6, **({"mfc": "none"} if single else {}))
+        axes.plot(row["w"] if single else row["b"], row["w"], **look)
+    value = found.drop_duplicates("measure").set_index("measure")["value"]
+    axes.plot(value["b"], value["w"], **PEOPLE)
+    end = 1.1 * float(np.nanmax([*wide.to_numpy().ravel(), *value]))
+    axes.plot([0, end], [0, end], color="0.7", lw=0.8, zorder=0)
+    axes.plot([0, end], [0, end * value["w"] / value["b"]], color="0.7", lw=0.8, ls=":", zorder=0)
+    axes.set(xlim=(0, end), ylim=(0, end), xlabel="b: two participants differ")
+    axes.set_ylabel("w: one differs from itself")
+    axes.set_title("dotted: w/b of people", fontsize=9)
+
+
+def _draw_list(axes: Axes, listed: pd.DataFrame) -> None:
+    """Draw how the ideal comprehender reads after lists with more and more unlikely sentences."""
+    axes.set_title("ideal, after a list (people: falls)", fontsize=9)
+    if listed.empty:
+        axes.text(0.5, 0.5, "the world has no parameters", ha="center", fontsize=8)
+        return
+    own = listed[listed["construction"] == "any"]
+    for learns, group in own.groupby("learns", sort=False):
+        colour, label = LEARNERS[str(learns)], f"learns about {learns}"
+        axes.plot(group["share"], group["not_literal"], "o-", ms=3, color=colour, label=label)
+    axes.set(xlabel="unlikely sentences in the list", ylabel="not literal", ylim=(0, None))
+    axes.legend(fontsize=7.5)
+
+
+def _draw_legend(axes: Axes, readings: pd.DataFrame) -> None:
+    """Draw the legend in a panel of its own."""
+    axes.set_axis_off()
+    axes.plot([], [], label="people", **PEOPLE)
+    for name in dict.fromkeys(readings["comprehender"]):
+        axes.plot([], [], label=name, **_choose_look(name, ms=None))
+    title = (
+        "whiskers: 95 % over networks and items\n(ideal and ensembles: over items);\n"
+        "open in w against b: one comprehender and its copies"
+    )
+    axes.legend(loc="center", title=title, title_fontsize=7.5)
+
+
+@apply_style()
+def draw_against_ideal(items: pd.DataFrame, summary: pd.DataFrame) -> Figure:
+    """Draw the belief in the literal reading of every sentence against the exact one.
+
+    Parameters
+    ----------
+    items, summary : DataFrame
+        The tables "items" and "against_ideal".
+    """
+    names = list(dict.fromkeys(summary["comprehender"]))
+    columns = min(len(names), COLUMNS)
+    rows = -(-len(names) // columns)
+    figure = Figure(figsize=(2.3 * columns, 2.7 * rows + 0.4))
+    panels = figure.subplots(rows, columns, sharey=True, sharex=True, squeeze=False)
+    grid = panels.ravel()
+    for spare in grid[len(names) :]:
+        spare.set_visible(False)
+    rng = np.random.default_rng(0)
+    for axes, name in zip(grid, names, strict=False):
+        own = items[items["comprehender"] == name]
+        for kind, colour in KINDS.items():
+            part = own[own["plausibility"] == kind]
+            x = part["exact"] + rng.uniform(-0.012, 0.012, len(part))  # many points coincide
+            axes.scatter(x, part["literal"], 9, color=colour, alpha=0.5, lw=0, label=kind)
+        axes.plot([0, 1], [0, 1], color="0.6", lw=0.8, zorder=0)
+        axes.set_title(f"{name}\n{_describe_nearness(summary, name)}", fontsize=8)
+    figure.supylabel("belief in the literal reading", fontsize=9)
+    figure.supxlabel("exact belief (moved a little at random)", fontsize=9)
+    handles, labels = grid[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside upper center", ncols=3)
+    return figure
+
+
+def _describe_nearness(summary: pd.DataFrame, name: str) -> str:
+    """Describe how near a comprehender is to the ideal one, in all sentences and unlikely ones."""
+    own = summary[summary["comprehender"] == name].set_index("plausibility")
+    row, r = own.loc["all"], own["correlation"].get("unlikely", np.nan)
+    within = "" if np.isnan(r) else f" (unlikely {r:.2f})"
+    nats = f"slope {row['slope']:.2f}, {row['divergence']:.3f} nats"
+    return f"r {row['correlation']:.3f}{within}\n{nats}"
+
+
+@apply_style()
+def draw_fit(fit: pd.DataFrame, profiles: pd.DataFrame, people: pd.DataFrame) -> Figure:
+    """Draw the profile of every fitted parameter, and what the fitted world predicts.
+
+    Parameters
+    ----------
+    fit, profiles, people : DataFrame
+        The tables of the same names; `profiles` also has `excess`, the deviance above the least.
+    """
+    names = list(dict.fromkeys(profiles["parameter"]))
+    figure = Figure(figsize=(2.2 * len(names) + 3.4, 3.2))
+    grid = figure.subplots(1, len(names) + 1, width_ratios=[1] * len(names) + [1.5])
+    for axes, name in zip(grid, names, strict=False):
+        own = profiles[profiles["parameter"] == name]
+        axes.plot(own["value"], own["excess"], "o-", ms=2.5, lw=1.2)
+        axes.axhline(LIMIT, color="0.6", lw=0.8, ls=":")
+        row = fit[fit["parameter"] == name].iloc[0]
+        axes.axvline(row["estimate"], color=COLOURS[1], lw=1)
+        axes.set(xscale="log", ylim=(-0.3, 8), xlabel=name)
+        words = {"yes": "identified", "no": "not identified"}
+        title = words.get(row["identified"], f"bounded {row['identified']}")
+        axes.set_title(title, fontsize=9)
+    grid[0].set_ylabel("deviance above the least")
+    _draw_predictions(grid[-1], people)
+    return figure
+
+
+def _draw_predictions(axes: Axes, people: pd.DataFrame) -> None:
+    """Draw every human number that the fitted ideal comprehender predicts, with its prediction."""
+    own = people[(people["comprehender"] == "ideal") & people["value"].notna()]
+    own = own[own["found"].notna()].reset_index(drop=True)
+    y = np.arange(len(own))
+    axes.hlines(y, own["found_low"], own["found_high"], color=COLOURS[1], lw=1.5, alpha=0.6)
+    axes.plot(own["value"], y, **PEOPLE, label="people")
+    for fitted, fill, label in ((True, COLOURS[1], "ideal, fitted"), (False, "white", "predicted")):
+        part = own["fitted"] == fitted
+        axes.plot(own["found"][part], y[part], "o", ms=6, mec=COLOURS[1], mfc=fill, label=label)
+    names = [f"{r['measure']}, {r['plausibility']} {r['construction']}" for _, r in own.iterrows()]
+    names = [name.replace(", any any", "") for name in names]
+    axes.set_yticks(y, names, fontsize=7.5)
+    axes.set_ylim(len(own) - 0.5, -0.5)
+    axes.set_xlim(-0.04, 1.04)
+    axes.set_title("bars: profile range", fontsize=9)
+    axes.legend(fontsize=7.5, loc="upper center")

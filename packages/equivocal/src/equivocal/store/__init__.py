@@ -1,0 +1,51 @@
+"""Results on disk: find, verify, save, lock and resume them; readers of untrusted files.
+
+    store       a store for everything a run produces: find, verify, recompute, save, resume
+    files       atomic writing, checksums, limits on the kind and size of files that are read
+    locks       one run at a time in a folder
+    folders     training runs, earlier results and foreign files in a folder
+    text        TOML, JSON and CSV, with limits on size and depth
+    arrays      safetensors and netCDF-3; headers are checked before data are read
+
+Nothing here executes what it reads. A file that is refused raises an `UnreadableError`.
+"""
+
+from equivocal.store.arrays import check_netcdf
+from equivocal.store.store import Store, hash_content, hash_files
+from equivocal.store.text import (
+    TABLE_BYTES,
+    parse_json,
+    parse_toml,
+    read_cells,
+    read_json,
+    read_table,
+    read_text,
+    read_toml,
+    split_pair,
+)
+from lastlayer.files import UnreadableError, format_size, is_plain_name, resolve_inside
+from lastlayer.tensors import Shapes, add_tensor_checksum, read_tensors, refuse_mistakes
+
+__all__ = [
+    "TABLE_BYTES",
+    "Shapes",
+    "Store",
+    "UnreadableError",
+    "add_tensor_checksum",
+    "check_netcdf",
+    "format_size",
+    "hash_content",
+    "hash_files",
+    "is_plain_name",
+    "parse_json",
+    "parse_toml",
+    "read_cells",
+    "read_json",
+    "read_table",
+    "read_tensors",
+    "read_text",
+    "read_toml",
+    "refuse_mistakes",
+    "resolve_inside",
+    "split_pair",
+]

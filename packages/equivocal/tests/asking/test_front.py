@@ -1,0 +1,257 @@
+"""Networks and ensembles are found, computed and kept in a real cache folder."""
+
+import os
+import shutil
+import subprocess
+import sys
+import time
+from contextlib import nullcontext
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file, save_file
+
+import equivocal
+from equivocal import gestalt
+from equivocal.asking.comprehender import Comprehender
+from equivocal.asking.source import AskSettings, Source
+from equivocal.world import World, read_example
+from lastlayer.errors import UserError
+from tests.asking.conftest import TINY
+from tests.faults.damage import flip
+
+
+def source(run: Path) -> Source:
+    return Source.choose(run=run, network=1, settings=TINY)
+
+
+def test_ensembles_are_reused_from_the_cache(garden_mind: Comprehender, saved_run: Path) -> None:
+    first = garden_mind.answer("the cat chases").bayes
+    file = source(saved_run).folder / "converged_1_1.safetensors"
+    before = file.stat().st_mtime_ns
+    np.testing.assert_array_equal(
+        Comprehender(source(saved_run)).answer("the cat chases").bayes, first
+    )
+    assert file.stat().st_mtime_ns == before
+
+
+def test_other_settings_and_networks_are_other_folders(saved_run: Path, cache: Path) -> None:
+    folders = {
+        Source.choose(run=saved_run, network=network, settings=settings).folder
+        for network in (0, 1)
+        for settings in (TINY, AskSettings())
+    }
+    assert len(folders) == 4
+    assert {folder.parent for folder in folders} == {cache}
+
+
+@pytest.mark.parametrize(
+    "damage", ["truncated", "header", "missing", "bit", "not a number", "shape"]
+)
+def test_damaged_files_are_recomputed(
+    garden_mind: Comprehender, saved_run: Path, damage: str
+) -> None:
+    before = garden_mind.answer("the cat chases").bayes
+    file = source(saved_run).folder / "converged_1_1.safetensors"
+    whole = file.read_bytes()
+    arrays = load_file(file)
+    if damage == "truncated":
+        file.write_bytes(whole[: len(whole) // 2])
+    elif damage == "header":
+        file.write_bytes(bytes(255 - byte for byte in whole[:64]) + whole[64:])
+    elif damage == "missing":
+        file.unlink()
+    elif damage == "bit":
+        flip(file, at=0.9)
+    elif damage == "not a number":
+        save_file({**arrays, "shift": arrays["shift"] * np.float32(np.nan)}, file)
+    else:
+        save_file({**arrays, "shift": arrays["shift"][:, :3].copy()}, file)
+    said = nullcontext() if damage == "missing" else pytest.warns(match=str(file))
+    with said:
+        mended = Comprehender(source(saved_run)).answer("the cat chases").bayes
+    assert file.read_bytes() == whole
+    np.testing.assert_array_equal(mended, before)
+
+
+def asking(folder: Path, cache: str) -> dict[str, Any]:
+    """A process that asks the example world and prints a belief."""
+    (folder / "garden.toml").write_text(read_example())
+    settings = replace(TINY, training={"networks": 1, "sentences": 200, "epochs": 2})
+    code = (
+        "from equivocal.asking import *; "
+        f"source = Source.choose(world='garden.toml', settings={settings!r}); "
+        "print(Comprehender(source).answer('the cat chases').belief(-1, 'patient', 'mouse').bayes)"
+    )
+    environment = os.environ | {"EQUIVOCAL_CACHE": str(folder / cache)}
+    return {"args": [sys.executable, "-c", code], "cwd": folder, "env": environment}
+
+
+@pytest.mark.slow
+def test_a_kill_leaves_nothing_half_made(tmp_path: Path) -> None:
+    """Killed while it samples, it goes on with its network and ends with the same answer."""
+    silent = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    undisturbed = subprocess.run(
+        **asking(tmp_path, "one"), capture_output=True, text=True, check=True
+    )
+    process = subprocess.Popen(**asking(tmp_path, "two"), **silent)
+    while not list(tmp_path.glob("two/*/run/records/networks.json")):
+        assert process.poll() is None
+        time.sleep(0.02)
+    process.kill()
+    process.wait()
+    assert not list(tmp_path.glob("two/*/converged_1_0.safetensors"))
+    (network,) = tmp_path.glob("two/*/run/networks/*")
+    made = network.stat().st_mtime_ns
+    resumed = subprocess.run(**asking(tmp_path, "two"), capture_output=True, text=True, check=True)
+    assert resumed.stdout == undisturbed.stdout
+    assert network.stat().st_mtime_ns == made
+    names = {path.name for path in tmp_path.glob("two/*/*")}
+    assert names == {"run", "converged_1_0.safetensors", "records"}
+
+
+@pytest.mark.slow
+def test_several_processes_train_and_sample_once(tmp_path: Path) -> None:
+    """Whoever comes second waits for the first, and finds what it made."""
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    processes = [subprocess.Popen(**asking(tmp_path, "cache"), **pipes) for _ in range(3)]
+    ended = [process.communicate() for process in processes]
+    assert len({answer for answer, _ in ended}) == 1
+    said = "".join(errors for _, errors in ended)
+    assert said.count("are trained once") == 1
+    assert said.count("is computed once") == 1
+
+
+@pytest.mark.slow
+def test_a_damaged_default_network_is_trained_again(
+    garden: World, cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("EQUIVOCAL_CACHE", str(tmp_path))
+    settings = replace(TINY, training={"networks": 1, "sentences": 200, "epochs": 2})
+    chosen = Source.choose(world=garden, settings=settings)
+    before = Comprehender(chosen).answer("the cat").mle
+    whole = chosen.network_path.read_bytes()
+    flip(chosen.network_path, at=0.9)
+    with pytest.warns(match=rf"{chosen.network_path}: checksum mismatch; recomputing"):
+        mended = Comprehender(chosen).answer("the cat").mle
+    np.testing.assert_array_equal(mended, before)
+    assert chosen.network_path.read_bytes() == whole
+
+
+def test_a_damaged_run_of_ones_own_is_named_and_left_alone(saved_run: Path, tmp_path: Path) -> None:
+    shutil.copytree(saved_run, tmp_path / "run")
+    network = tmp_path / "run" / "networks" / "01.safetensors"
+    network.write_bytes(network.read_bytes()[:100])
+    with pytest.raises(UserError, match=r"01\.safetensors is missing or has a checksum mismatch"):
+        Comprehender(Source.choose(run=tmp_path / "run", network=1))
+    assert len(network.read_bytes()) == 100
+
+
+def test_a_new_spelling_is_understood_though_the_files_are_the_same(saved_run: Path) -> None:
+    """Forms do not change a network, so its files serve both; what is parsed differs."""
+    old = World.from_toml(read_example())
+    new = World.from_toml(read_example().replace('mouse = ["mice"]', 'mouse = ["mice", "rodent"]'))
+    first, second = (Source.choose(world=world, settings=TINY) for world in (old, new))
+    assert first.folder == second.folder
+    assert first != second
+
+
+def test_missing_runs_and_double_choices(tmp_path: Path, saved_run: Path) -> None:
+    with pytest.raises(UserError, match=r"is not a complete run .* no valid records/.*; give a"):
+        equivocal.ask("the cat", run=tmp_path)
+    with pytest.raises(UserError, match=r"there is no folder .*nowhere"):
+        equivocal.ask("the cat", run=tmp_path / "nowhere")
+    with pytest.raises(UserError, match="are not of world 'paper'; choose one of .* garden with"):
+        equivocal.ask("the cat", run=saved_run, world="paper")
+    with pytest.raises(UserError, match=r"has no network 7; it has 2, counted from 0"):
+        equivocal.ask("the cat", run=saved_run, network=7)
+    with pytest.raises(UserError, match="is one of a run"):
+        equivocal.ask("the cat", network=1)
+
+
+@pytest.mark.parametrize("inner", [".", "networks", "networks/garden", "sizes/small"])
+def test_networks_are_found_wherever_a_command_keeps_them(
+    saved_run: Path, cache: Path, tmp_path: Path, inner: str
+) -> None:
+    """As train and reproduce, doubt, suites and multiverse, and doubt --along leave them."""
+    results = tmp_path / ".kept" / "results"
+    shutil.copytree(saved_run, results / inner, dirs_exist_ok=True)
+    shutil.copytree(saved_run, results / ".scratch" / "half")  # a worker's own
+    found = Source.choose(run=results, settings=TINY)
+    assert [member.network for member in found.members] == [0, 1]
+    assert len({member.folder for member in found.members}) == 2
+    alone = Source.choose(run=results, network=1, settings=TINY)
+    assert alone.folder == source(saved_run).folder == found.members[1].folder  # one cache for all
+
+
+def test_all_networks_of_a_folder_are_asked(saved_run: Path, garden_mind: Comprehender) -> None:
+    both = Comprehender(Source.choose(run=saved_run, settings=TINY))
+    answer = both.answer("the cat chases the mouse")
+    assert answer.network == f"the 2 networks in {saved_run}"
+    assert [one.network for one in answer.networks] == ["network 0", "network 1"]
+    alone = garden_mind.answer("the cat chases the mouse")
+    np.testing.assert_array_equal(answer.networks[1].bayes, alone.bayes)
+    assert "between the 2 networks" in answer.summary
+
+
+def test_networks_that_cannot_answer_together_are_told_apart(
+    saved_run: Path, tmp_path: Path
+) -> None:
+    """Suites keep networks of several worlds; `world` chooses."""
+    shutil.copytree(saved_run, tmp_path / "networks" / "garden")
+    other = World.from_toml(
+        read_example()
+        .replace('name = "garden"', 'name = "yard"')
+        .replace("dog = 0.6, cat = 0.3", "dog = 0.5, cat = 0.4")
+    )
+    gestalt.train(other, networks=1, sentences=50, epochs=1).save(tmp_path / "networks" / "yard")
+    with pytest.raises(
+        UserError, match=r"differ in their world; .* worlds garden, yard with --world"
+    ):
+        Source.choose(run=tmp_path)
+    chosen = Source.choose(run=tmp_path, world="yard")
+    assert (chosen.world.name, len(chosen.members)) == ("yard", 1)
+    assert len(Source.choose(run=tmp_path, world="garden").members) == 2
+    # of one world there may be several sizes, where naming the world does not help
+    gestalt.train(other, networks=1, sentences=50, epochs=1, hidden=7).save(
+        tmp_path / "networks" / "yard-7"
+    )
+    with pytest.raises(UserError, match=r"in their sizes; .* such as \S+/yard, \S+/yard-7\.$"):
+        Source.choose(run=tmp_path, world="yard")
+    assert Source.choose(run=tmp_path / "networks" / "yard-7").world.name == "yard"
+
+
+def test_a_missing_network_is_named_as_the_file(saved_run: Path, tmp_path: Path) -> None:
+    shutil.copytree(saved_run, tmp_path / "networks")
+    (tmp_path / "networks" / "networks" / "01.safetensors").unlink()
+    with pytest.raises(UserError, match=r"networks/networks/01\.safetensors is missing"):
+        Source.choose(run=tmp_path)
+    assert Source.choose(run=tmp_path, network=0).network == 0  # the other one still answers
+
+
+def test_a_run_without_its_settings_is_explained(saved_run: Path, tmp_path: Path) -> None:
+    shutil.copytree(saved_run, tmp_path / "run")
+    (tmp_path / "run" / "run.toml").write_text("training = [")
+    with pytest.raises(UserError, match=r"run\.toml is missing or has a checksum mismatch; train"):
+        equivocal.ask("the cat", run=tmp_path / "run")
+
+
+def test_a_sentence_is_understood_before_anything_is_trained(
+    garden: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("EQUIVOCAL_CACHE", str(tmp_path / "cache"))
+    with pytest.raises(UserError, match="unknown word 'zebra'"):
+        equivocal.ask("the zebra", world=garden)
+    assert not (tmp_path / "cache").exists()
+
+
+def test_unwritable_cache_is_explained(
+    garden: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("EQUIVOCAL_CACHE", str(tmp_path / "file" / "below"))
+    with pytest.raises(UserError, match="choose another place"):
+        equivocal.ask("the cat", world=garden)

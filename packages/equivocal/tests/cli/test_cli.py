@@ -1,0 +1,318 @@
+"""The command line as a newcomer meets it: real commands, real files."""
+
+import contextlib
+import csv
+import os
+import pty
+import re
+import signal
+import subprocess
+import sys
+import time
+from itertools import pairwise
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+from rich.table import Table
+
+import equivocal
+from equivocal.console import show_table
+from equivocal.network import Network
+from lastlayer.errors import UserError
+from tests.cli.commands import COMMAND, fails, run, run_process
+
+TRAIN = ["train", "--world", "garden.toml"]
+QUICK = ["--networks", "1", "--sentences", "200", "--epochs", "2"]
+
+
+# Progress shows after two seconds; programs that are cached or not optimized would be done by then.
+UNCACHED = {"JAX_ENABLE_COMPILATION_CACHE": "false", "JAX_DISABLE_MOST_OPTIMIZATIONS": "false"}
+
+
+def test_a_mistake_ends_a_process_with_exit_code_2() -> None:
+    result = run_process("world", "show", "papper")
+    assert result.returncode == 2
+    assert result.stdout == ""
+    assert result.stderr.startswith("error: ")
+    assert "Traceback" not in result.stderr
+    assert "did you mean 'paper'?" in result.stderr
+
+
+def started(*arguments: object, cwd: Path, **streams: object) -> subprocess.Popen[str]:
+    """A process that the test goes on to disturb or to watch."""
+    environment = (
+        os.environ | {"JAX_PLATFORMS": "cpu", "TERM": "xterm", "COLUMNS": "120"} | UNCACHED
+    )
+    command = [*COMMAND, *map(str, arguments)]
+    return subprocess.Popen(command, cwd=cwd, text=True, env=environment, **streams)
+
+
+def rows_of(path: Path) -> list[dict[str, str]]:
+    return list(csv.DictReader(path.read_text().splitlines()))
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a world of one's own and a run in it, made by commands alone."""
+    folder = tmp_path_factory.mktemp("cli")
+    assert run("world", "new", "garden.toml", cwd=folder).returncode == 0
+    result = run(*TRAIN, *QUICK, "--out", "mine", cwd=folder)
+    assert result.returncode == 0, result.stderr
+    return folder
+
+
+def test_version() -> None:
+    assert run("--version").stdout.strip() == f"equivocal {equivocal.__version__}"
+
+
+@pytest.mark.parametrize("command", [[], ["world"], ["train"], ["reproduce"], ["world", "sample"]])
+def test_help_has_examples(command: list[str]) -> None:
+    result = run(*command, "--help")
+    assert result.returncode == 0
+    assert "Usage" in result.stdout
+    if command not in ([], ["world"]):
+        assert "Example" in result.stdout
+
+
+def test_world_show_draws_counts_words_and_sentences() -> None:
+    text = run("world", "show", "paper").stdout
+    for piece in ("72", "176", "448", "pizza", "consumable, food, round", "woman wears shirt"):
+        assert piece in text
+
+
+def test_world_list_names_what_is_shipped() -> None:
+    text = run("world", "list").stdout
+    assert "paper" in text
+    assert "sg2018" in text
+    assert "example" not in text
+
+
+def test_world_sample_prints_one_sentence_per_line() -> None:
+    lines = run("world", "sample", "paper", "-n", 20).stdout.splitlines()
+    assert len(lines) == 20
+    assert lines == run("world", "sample", "paper", "-n", 20, "--seed", 0).stdout.splitlines()
+    assert lines != run("world", "sample", "paper", "-n", 20, "--seed", 1).stdout.splitlines()
+
+
+def test_world_sample_counts_each_sentence_once() -> None:
+    lines = run("world", "sample", "paper", "-n", 300, "--distinct").stdout.splitlines()
+    texts = [line[8:] for line in lines]
+    assert len(set(texts)) == len(texts)
+    assert sum(int(line[:6]) for line in lines) == 300
+
+
+def test_world_sample_writes_csv(tmp_path: Path) -> None:
+    command = ["world", "sample", "paper", "-n", 500, "--csv", "c.csv", "--distinct"]
+    assert run(*command, cwd=tmp_path).returncode == 0
+    rows = rows_of(tmp_path / "c.csv")
+    assert sum(int(row["count"]) for row in rows) == 500
+    assert "exists already" in fails(*command, cwd=tmp_path)
+    assert rows_of(tmp_path / "c.csv") == rows
+
+
+def test_new_world_checks_trains_and_loads(trained: Path) -> None:
+    assert "in order" in run("world", "check", "garden.toml", cwd=trained).stdout
+    network = Network.load(trained / "mine", 0)
+    assert network.comprehend("the mouse chases the cat").sizes["word"] == 3
+
+
+def test_new_world_never_overwrites(trained: Path) -> None:
+    before = (trained / "garden.toml").read_text()
+    assert "exists already" in fails("world", "new", "garden.toml", cwd=trained)
+    assert (trained / "garden.toml").read_text() == before
+
+
+def test_train_reuses_a_finished_run(trained: Path) -> None:
+    before = (trained / "mine" / "run.toml").read_bytes()
+    again = run(*TRAIN, *QUICK, "--out", "mine", cwd=trained)
+    assert again.returncode == 0
+    assert "holds this run already" in again.stderr
+    assert (trained / "mine" / "run.toml").read_bytes() == before
+
+
+def test_train_protects_another_run(trained: Path) -> None:
+    message = fails(*TRAIN, *QUICK, "--seed", 3, "--out", "mine", cwd=trained)
+    assert "holds another run (seed 0)" in message
+
+
+@pytest.mark.slow
+def test_progress_is_plain_lines_when_not_a_terminal(trained: Path) -> None:
+    result = run_process(*TRAIN, *QUICK, "--seed", 1, "--out", "b", cwd=trained, **UNCACHED)
+    lines = [
+        line for line in result.stderr.splitlines() if "so far" not in line
+    ]  # while it compiles
+    assert re.fullmatch(r"training 1 network: 1/2, held-out loss [\d.]+", lines[0])
+    assert re.fullmatch(r"training 1 network: 2/2, held-out loss [\d.]+", lines[1])
+    assert "\x1b" not in result.stderr + result.stdout
+
+
+@pytest.mark.slow
+def test_progress_is_a_bar_that_moves_every_two_seconds_on_a_terminal(trained: Path) -> None:
+    """A real terminal (pty), read until the process ends; an epoch takes longer than two seconds.
+
+    Only what a reader would see counts: a bar that is drawn again as it was has not moved.
+    """
+    leader, follower = pty.openpty()
+    bar = [*TRAIN, *QUICK, "--set", "steps=4000", "--seed", "2", "--out", "bar"]
+    streams = {"stdin": follower, "stdout": follower, "stderr": follower}
+    seen: dict[str, float] = {}  # every line, and when it came first
+    with started(*bar, cwd=trained, **streams) as process:
+        os.close(follower)
+        with contextlib.suppress(OSError):  # how a pty says that the other side has closed
+            while piece := os.read(leader, 65536):
+                text = re.sub(r"\x1b\[[\d;?]*[A-Za-z]", "", piece.decode(errors="replace"))
+                for line in re.split(r"[\r\n]+", text):
+                    seen.setdefault(line.strip(), time.monotonic())
+    os.close(leader)
+    assert process.returncode == 0
+    drawn = [line for line in seen if "training 1 network" in line]
+    moved = [seen[line] for line in drawn]
+    assert moved[-1] - moved[0] > 4
+    # with a bar that only epochs move, the longest wait is all of the first epoch
+    assert max(after - before for before, after in pairwise(moved)) < 2
+    clock = r"(\d:\d\d:\d\d|-:--:--)"
+    layout = rf". {clock} [━╸╺]{{20}} {clock} training 1 network: (compiling|[12]/2, .*)"
+    assert [line for line in drawn if not re.fullmatch(layout, line)] == []
+
+
+@pytest.mark.parametrize(
+    ("command", "what"),
+    [
+        (["multiverse", "--match"], "match"),
+        (["multiverse"], "multiverse"),
+        (["sweep", "--vary", "training.seed=0,1"], "sweep"),
+    ],
+)
+def test_progress_is_shown_while_libraries_are_loaded(
+    command: list[str], what: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The imports of a new process take seconds; here one of them does."""
+
+    class SlowModule(ModuleType):
+        def __getattr__(self, name: str) -> None:
+            time.sleep(1.5)
+            raise UserError("loaded")
+
+    name = "equivocal.multiverse.run"
+    monkeypatch.setitem(sys.modules, name, SlowModule(name))
+    done = run(*command)
+    assert done.stderr.splitlines() == [f"{what}: loading, 1 s so far", "error: loaded"]
+
+
+@pytest.mark.slow
+def test_cross_validation_from_the_command_line(trained: Path) -> None:
+    result = run(*TRAIN, *QUICK, "--folds", 2, "--out", "cv", cwd=trained)
+    assert result.returncode == 0, result.stderr
+    rows = rows_of(trained / "cv" / "cross_validation.csv")
+    assert {row["fold"] for row in rows} == {"0", "1"}
+    assert "folds = 2" in (trained / "cv" / "cross_validation.toml").read_text()
+    message = fails(*TRAIN, *QUICK, "--folds", 3, "--out", "cv", cwd=trained)
+    assert "holds results already" in message
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["world", "show", "papr"], "there is no world 'papr': did you mean 'paper'?"),
+        (["world", "check", "no/such.toml"], "there is no world 'no/such.toml'"),
+        (["world", "new", "world"], "ends in .toml"),
+        (["world", "sample", "paper", "-n", "0"], "Invalid value for '-n'"),
+        (["world", "smple", "paper"], "No such command 'smple'"),
+        (
+            ["train", "--networks", "two"],
+            "value for '--networks': 'two' is wrong: input should be a valid integer",
+        ),
+        (
+            ["simulate", "--beta", "x"],
+            "value for '--beta': 'x' is wrong: input should be a valid number",
+        ),
+        (
+            ["simulate", "--runs", "100001"],
+            "'100001' is wrong: input should be less than or equal to 100000",
+        ),
+        (["suites", "run", "--beliefs", "x"], "'x' is not one of 'posterior', 'trained' ("),
+        (["train", "--world", "papper"], "did you mean 'paper'"),
+        (["train", "--nets", "3"], "No such option"),
+        (["train", "--out", "/proc/nowhere"], "cannot write to /proc/nowhere"),
+        (
+            ["reproduce", "--networks", "0"],
+            "'0' is wrong: input should be greater than or equal to 1",
+        ),
+        (["train", "--set", "hiden=5"], "unknown setting 'hiden': did you mean 'hidden'?"),
+        (["train", "--set", "hidden=x"], "hidden must be a whole number"),
+        (["train", "--networks", "1", "--set", "networks=2"], "networks is given twice"),
+        (["train", "--seed", "18446744073709551616"], "seed must be from 0"),
+        (["train", "--strength", "1e-5"], "add --choose-decay, or use --set weight_decay=1e-05"),
+        (["world", "sample", "paper", "--csv", "/"], "/ exists already"),
+        (["world", "sample", "paper", "-n", "99999999999999"], "from 1 to 10,000,000"),
+        (["train", "--set", "hidden=999999999"], "hidden must be from 1 to 10,000"),
+        (["world", "show", "x" * 300], "there is no world"),
+    ],
+)
+def test_mistakes_get_one_sentence_and_exit_code_2(arguments: list[str], message: str) -> None:
+    assert message in fails(*arguments)
+
+
+def test_square_brackets_are_just_brackets(tmp_path: Path) -> None:
+    """Names are anybody's; none of them is markup to our console."""
+    run("world", "new", "m[red].toml", cwd=tmp_path)
+    text = (tmp_path / "m[red].toml").read_text()
+    odd = text.replace('name = "garden"', 'name = "gar[/]den"').replace('"active"', '"[/active]"')
+    (tmp_path / "m[red].toml").write_text(odd)
+    shown = run("world", "show", "m[red].toml", cwd=tmp_path)
+    assert shown.returncode == 0, shown.stderr
+    assert "gar[/]den" in shown.stdout
+    assert "[/active]" in shown.stdout
+
+
+def test_every_problem_of_a_world_is_listed(tmp_path: Path) -> None:
+    run("world", "new", "my.toml", cwd=tmp_path)
+    text = (tmp_path / "my.toml").read_text()
+    text = text.replace("dog = 0.6, cat", "dgo = 0.6, cat").replace("lawn = 0.5", "lawn = 0.4")
+    (tmp_path / "my.toml").write_text(text)
+    message = fails("world", "check", "my.toml", cwd=tmp_path)
+    assert "my.toml [actions.chase] agent: unknown word 'dgo'" in message
+    assert "my.toml [actions.find] place: the probabilities sum to 0.9" in message
+
+
+@pytest.mark.slow
+def test_a_killed_run_leaves_nothing_that_looks_finished(trained: Path) -> None:
+    """SIGKILL in the middle of training; the same command then starts again and ends well."""
+    slow = [*TRAIN, "--networks", "1", "--sentences", "200"]
+    out = ["--epochs", "40", "--out", "killed"]
+    with started(*slow, *out, cwd=trained, stderr=subprocess.PIPE) as process:
+        assert process.stderr is not None
+        assert any("1/40" in line for line in process.stderr)
+        process.send_signal(signal.SIGKILL)
+    assert not (trained / "killed" / "records").exists()
+    again = run(*slow, *out, cwd=trained)
+    assert again.returncode == 0, again.stderr
+    assert Network.load(trained / "killed", 0).world.name == "garden"
+    assert not list((trained / "killed").rglob("*.tmp"))
+
+
+@pytest.mark.slow
+def test_ctrl_c_is_a_clean_stop(trained: Path) -> None:
+    stopped = [*TRAIN, "--networks", "1", "--out", "stopped"]
+    with started(*stopped, cwd=trained, stderr=subprocess.PIPE) as process:
+        assert process.stderr is not None
+        process.stderr.readline()
+        time.sleep(0.2)
+        process.send_signal(signal.SIGINT)
+        rest = process.stderr.read()
+        assert process.wait() == 130
+    assert "interrupted;" in rest
+    assert "Traceback" not in rest
+
+
+def test_a_table_is_as_wide_as_its_numbers(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    shown = Table()
+    for head in "abcdefgh":
+        shown.add_column(head)
+    shown.add_row(*["-3.825e-113"] * 8)
+    show_table(shown)
+    assert capsys.readouterr().out.count("-3.825e-113") == 8

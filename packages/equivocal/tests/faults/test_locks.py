@@ -1,0 +1,143 @@
+"""Two runs into one folder, in real processes: one works, the other is told who does."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from equivocal.store.locks import hold_folder
+from lastlayer.errors import UserError
+from lastlayer.files import remove_orphans
+from tests.cli.commands import fails
+
+HOLD = """
+import sys, time
+from pathlib import Path
+from equivocal.store.locks import hold_folder
+with hold_folder(Path("out")):
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+# Each turn makes a file that must not be there yet, which shows whether two were in at once.
+RACE = """
+import os
+from pathlib import Path
+from equivocal.errors import UserError
+from equivocal.store.locks import hold_folder
+done = 0
+while done < 25:
+    try:
+        with hold_folder(Path("out")):
+            os.close(os.open("inside", os.O_CREAT | os.O_EXCL))
+            os.unlink("inside")
+            done += 1
+    except UserError as error:
+        assert "is in use by" in str(error)
+"""
+
+
+@contextmanager
+def holding(folder: Path) -> Iterator[subprocess.Popen[str]]:
+    """A process that holds the folder `out`, until its standard input ends."""
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLD, "a name; of its own"],
+        cwd=folder,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "held\n"
+        yield process
+
+
+def test_the_second_is_told_who_the_first_is_and_a_kill_frees_the_folder(tmp_path: Path) -> None:
+    with holding(tmp_path) as process:
+        began = time.monotonic()
+        with (
+            pytest.raises(UserError, match="wait until that has ended, stop it, or") as told,
+            hold_folder(tmp_path / "out"),
+        ):
+            pass
+        assert time.monotonic() - began < 2
+        who = rf"out is in use by process {process.pid} on {re.escape(os.uname().nodename)} \("
+        assert re.search(
+            who + r"`-c 'a name; of its own'`, since 20\d\d-\d\d-\d\d", str(told.value)
+        )
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        with hold_folder(tmp_path / "out"):
+            assert str(os.getpid()) in (tmp_path / "out" / ".equivocal.json").read_text()
+    assert list((tmp_path / "out").iterdir()) == []
+
+
+def test_every_command_that_writes_says_so_and_exits_with_2(tmp_path: Path) -> None:
+    with holding(tmp_path):
+        (tmp_path / "out" / "settings.toml").touch()
+        for command in (
+            *(["train"], ["reproduce"], ["infer"], ["probe"], ["analyse"], ["report"]),
+            *(["sweep", "--quick", "--vary", "training.seed=0,1"], ["multiverse"]),
+            *(["suites", "run", "--quick"], ["constructions", "run", "--quick"]),
+            *(["doubt", "--quick"],),
+        ):
+            assert "out is in use by process" in fails(*command, "--out", tmp_path / "out")
+
+
+def test_who_waits_goes_on_when_the_other_has_ended(tmp_path: Path) -> None:
+    with holding(tmp_path) as process:
+        assert process.stdin is not None
+        waiter = subprocess.Popen(
+            [sys.executable, "-c", HOLD.replace('"out")', '"out"), wait=True')],
+            cwd=tmp_path,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        assert waiter.stderr is not None
+        assert f"waiting for process {process.pid}" in waiter.stderr.readline()
+        time.sleep(0.5)  # without the lock it would be through at once
+        assert waiter.poll() is None
+        process.stdin.close()
+    out, _ = waiter.communicate(timeout=30)
+    assert (waiter.returncode, out) == (0, "held\n")
+    assert list((tmp_path / "out").iterdir()) == []
+
+
+def test_never_two_at_once(tmp_path: Path) -> None:
+    """Four processes take turns a hundred times, though each removes the file it had locked."""
+    command = [sys.executable, "-c", RACE]
+    processes = [
+        subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True) for _ in range(4)
+    ]
+    for process in processes:
+        _, said = process.communicate(timeout=120)
+        assert process.returncode == 0, said
+    assert list((tmp_path / "out").iterdir()) == []
+
+
+def test_what_a_killed_run_left_is_removed_and_nothing_else(tmp_path: Path) -> None:
+    left = [
+        *(".a.csv.0123abcd.tmp", ".tmpabc_1234", "tables/.x.89abcdef.tmp", "p/q/.tmpAbC123"),
+        "1/2/3/4/.a.csv.0123abcd.tmp",
+    ]
+    kept = [
+        *("a.0123abcd.tmp", ".a.csv.0123ABCD.tmp", ".a.csv.0123abc.tmp", ".tmp", ".tmpAbC1234"),
+        *("1/2/3/4/5/.a.csv.0123abcd.tmp", "tables/a.csv"),
+    ]
+    for name in [*left, *kept]:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+    (tmp_path / ".d.0123abcd.tmp").mkdir()
+    with hold_folder(tmp_path):
+        there = {str(p.relative_to(tmp_path)) for p in tmp_path.rglob("*") if p.is_file()}
+        assert there == {*kept, ".equivocal.lock", ".equivocal.json"}
+    assert (tmp_path / ".d.0123abcd.tmp").is_dir()
+    remove_orphans(tmp_path / "nowhere")

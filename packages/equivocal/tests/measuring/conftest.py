@@ -1,0 +1,43 @@
+"""A suite in the example world, for networks that are trained in a second."""
+
+from pathlib import Path
+
+import pytest
+
+from equivocal.measuring.suite import Suite, load_suite
+from equivocal.world import read_example
+
+TOML = """
+title = "Who is chased"
+world = "garden.toml"
+sources = ["Ferreira (2003), Cognitive Psychology 47, 164–203", "another"]
+
+[conditions]
+likely = ""
+odd = ""
+
+[[findings]]
+says = "an odd patient moves the gestalt more than a likely one"
+larger = "odd"
+smaller = "likely"
+"""
+CSV = """condition,item,sentence,critical_word
+likely,dog,the dog chases the cat,cat
+likely,cat,the cat chases the mouse on the lawn,mouse
+odd,dog,the dog chases the bone,bone
+odd,cat,bone finds bone,bone
+"""
+
+
+@pytest.fixture(scope="session")
+def chase_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("chase")
+    (folder / "garden.toml").write_text(read_example())
+    (folder / "chase.csv").write_text(CSV)
+    (folder / "chase.toml").write_text(TOML)
+    return folder / "chase.toml"
+
+
+@pytest.fixture(scope="session")
+def chase(chase_file: Path) -> Suite:
+    return load_suite(chase_file)

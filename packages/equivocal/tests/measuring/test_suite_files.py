@@ -1,0 +1,134 @@
+"""A user's own suite: how it is read, and one sentence for each mistake."""
+
+from pathlib import Path
+
+import pytest
+
+from equivocal.measuring.suite import load_suite
+from lastlayer.errors import UserError
+
+TOML = """
+title = "Who is chased"
+world = "sg2018"
+
+[conditions]
+likely = ""
+odd = ""
+
+[[findings]]
+says = "odd words move more"
+larger = "odd"
+smaller = "likely"
+"""
+CSV = """condition,item,sentence,critical_word
+likely,play,the man plays chess,chess
+odd,play,the man plays soup,soup
+"""
+
+
+def write(folder: Path, toml: str = TOML, items: str = CSV) -> Path:
+    (folder / "mine.csv").write_text(items)
+    path = folder / "mine.toml"
+    path.write_text(toml)
+    return path
+
+
+def test_a_suite_of_ones_own_is_read(tmp_path: Path) -> None:
+    suite = load_suite(write(tmp_path))
+    assert suite.name == "mine"
+    assert suite.items == ("play",)
+    assert suite.findings[0].contrast == {"odd": 1, "likely": -1}
+    assert suite.rows["odd", "play"].critical == 3
+
+
+@pytest.mark.parametrize(
+    ("sources", "short"),
+    [
+        ('["Rugg (1985), Psychophysiology 22, 642–647", "b"]', "Rugg (1985)"),
+        ('["an example"]', "an example"),
+        ("[]", ""),
+    ],
+)
+def test_a_source_is_shortened_to_authors_and_year(
+    sources: str, short: str, tmp_path: Path
+) -> None:
+    world = 'world = "sg2018"'
+    suite = load_suite(write(tmp_path, toml=TOML.replace(world, f"{world}\nsources = {sources}")))
+    assert suite.after == suite.findings[0].source == short
+
+
+def test_the_last_of_two_equal_words_is_critical(tmp_path: Path) -> None:
+    twice = CSV.replace("the man plays chess", "chess the man plays chess")
+    assert load_suite(write(tmp_path, items=twice)).rows["likely", "play"].critical == 4
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("larger", "largr", r"unknown key 'findings.0.largr': did you mean 'larger'\?"),
+        ('larger = "odd"', 'larger = "od"', r"unknown condition 'od': did you mean 'odd'\?"),
+        ('larger = "odd"', 'larger = "likely"', "are the same; name two conditions"),
+        ('larger = "odd"\n', "", "give larger and smaller, or a contrast"),
+        ('larger = "odd"', 'larger = "odd"\ncontrast = { odd = 1 }', "one of the two"),
+        ('larger = "odd"\nsmaller = "likely"', "contrast = { odd = 1 }", "must sum to zero"),
+        ('larger = "odd"\nsmaller = "likely"', "contrast = { odd = 0 }", "must not all be zero"),
+        ('larger = "odd"\nsmaller = "likely"', "contrast = { odd = nan }", "must sum to zero"),
+        ('title = "Who is chased"', "", "'title' is missing"),
+        ('world = "sg2018"', 'world = "sg2017.toml"', "sg2017.toml"),
+        ('world = "sg2018"', 'world = "../w.toml"', "leads out of its folder"),
+        ('world = "sg2018"', 'world = "sg2018"\nmeasure = "n400"', "unknown measure 'n400'"),
+        ('odd = ""\n', "", "conditions = .* at least 2 items"),
+        (
+            'odd = ""',
+            'odd = "violatoin"',
+            r"condition 'odd': unknown published condition 'violatoin': did you mean 'violation'\?",
+        ),
+        ('odd = ""', 'odd = "bogus"', "'bogus'; there are cat_viol, high_cloze, "),
+    ],
+)
+def test_a_mistake_in_the_toml_file_is_one_sentence(
+    old: str, new: str, message: str, tmp_path: Path
+) -> None:
+    with pytest.raises(UserError, match=message) as caught:
+        load_suite(write(tmp_path, toml=TOML.replace(old, new)))
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("critical_word", "critical", "critical_word is missing, found"),
+        ("odd,play,the man plays soup,soup\n", "", "no row in condition odd"),
+        ("odd,play", "likely,play", "row 3: item 'play' appears twice"),
+        ("odd,play", "od,play", r"row 3: unknown condition 'od': did you mean 'odd'\?"),
+        ("odd,play", "odd,a/b", "row 3: item 'a/b' has a slash"),
+        ("plays soup,soup", "plays soup,egg", "row 3: critical_word 'egg' is not in the sentence"),
+        ("plays soup,soup", "plays sup,soup", r"row 3: unknown word 'sup': did you mean 'soup'"),
+        ("plays soup,soup", "plays soup,", "row 3: critical_word is empty"),
+        ("the man plays", "at dinner, the man plays", "row 2 has more cells than the header"),
+        ("the man plays soup", "soup " * 40, "at most 30 words"),
+    ],
+)
+def test_a_mistake_in_the_items_is_one_sentence(
+    old: str, new: str, message: str, tmp_path: Path
+) -> None:
+    with pytest.raises(UserError, match=message) as caught:
+        load_suite(write(tmp_path, items=CSV.replace(old, new)))
+    assert "\n" not in str(caught.value)
+
+
+def test_an_unknown_name_and_a_missing_file_are_named(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="suite 'reversal': did you mean"):
+        load_suite("reversal")
+    with pytest.raises(UserError, match="none.toml"):
+        load_suite(tmp_path / "none.toml")
+    path = write(tmp_path)
+    (tmp_path / "mine.csv").unlink()
+    with pytest.raises(UserError, match="mine.csv: it is not there; check its name"):
+        load_suite(path)
+    (tmp_path / "mine.csv").write_text("\n")
+    with pytest.raises(UserError, match="mine.csv: it is empty; give a table with a header"):
+        load_suite(path)
+    path.write_text("")
+    with pytest.raises(UserError, match="mine.toml: it is empty; write it first"):
+        load_suite(path)

@@ -1,0 +1,392 @@
+"""Designs, facts and matching: hand-made tables, and a tiny design of the example world."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from tests.multiverse.test_multiverse import silent, write_grid
+
+from equivocal.beliefs import NUM_PAIRS, collect_last_layer
+from equivocal.multiverse.designs import load_design, refine_design
+from equivocal.multiverse.grid import READING, SETTINGS, TRAINING, load_grid, make_point
+from equivocal.multiverse.readings import (
+    RULES,
+    Reading,
+    find_nearest,
+    judge_facts,
+    load_facts,
+    tabulate_together,
+)
+from equivocal.multiverse.run_match import (
+    MatchResult,
+    compute_match_shares,
+    match_paper,
+    train_design,
+)
+from equivocal.network import Run
+from equivocal.paper.claims import find_impossible_numbers
+from equivocal.paper.settings import load_study, read_record
+from equivocal.paper.summary import answer_in_words
+from equivocal.paper.tables import load_printed_values
+from equivocal.statistics.summaries import compute_variance_shares
+from equivocal.world import World
+from equivocal.world.items import load_stimuli, move_critical_word
+from lastlayer.errors import UserError
+
+DESIGN = """
+study = "study.toml"
+networks = 2
+[design]
+trainings = 3
+posteriors = 2
+rounds = 1
+near = 1
+changes = 3
+[levels]
+recipe = ["fast", "paper"]
+weight_decay = [1e-5, 1e-4, 1e-2]
+num_steps = [2, 3]
+step_size = [1e-3, "automatic"]
+rows = ["every word", "drawn pairs"]
+evidence = [1.0, "sentence"]
+critical_word = ["verb", "last"]
+[printed]
+num_steps = 3
+"""
+
+
+def test_design_covers_every_level_and_shares_trainings() -> None:
+    design = load_design("match")
+    own, *points = design.points
+    assert own.weight_decay == 1e-7  # the study itself
+    for name, values in design.levels.items():
+        if name in (*TRAINING, *SETTINGS):
+            assert {getattr(point, name) for point in points} == set(values), name
+    trainings = {tuple(getattr(point, name) for name in TRAINING) for point in points}
+    assert len(trainings) <= design.size.trainings < len(points) / 4
+    assert load_design("match").points == design.points
+    printed = [point for point in points if design.is_as_printed(point.model_dump())]
+    assert len(printed) > len(points) / 5
+    few = load_design("match", trainings=3, posteriors=2, networks=4)
+    assert len(few.points) == 7
+    assert few.study.training_settings.networks == 4
+
+
+def test_recipe_brings_its_own_training() -> None:
+    design = load_design("match", trainings=8, posteriors=1)
+    for point in design.points:
+        training = make_point(design.study, point).settings.training_settings
+        assert {name: getattr(training, name) for name in TRAINING} == {
+            name: getattr(point, name) for name in TRAINING
+        }
+        assert training.second_moment == (0.95 if point.recipe == "fast" else 0.999)
+        assert training.networks == 10
+
+
+def test_refinement_changes_one_choice_and_is_repeatable() -> None:
+    design = load_design("match", trainings=4, posteriors=2)
+    best = design.points[1]
+    new = refine_design(design, [best], design.points, seed=1)
+    assert new == refine_design(design, [best], design.points, seed=1)
+    assert 0 < len(new) <= design.size.changes
+    for point in new:
+        changed = {k for k, v in point.model_dump().items() if v != getattr(best, k)}
+        assert len(changed - set(TRAINING)) <= 1
+        assert changed
+        assert point not in design.points
+
+
+def test_every_printed_number_is_a_fact_or_impossible() -> None:
+    facts = load_facts()
+    assert len({fact["id"] for fact in facts}) == len(facts)
+    assert {fact["rule"] for fact in facts} == set(RULES)
+    assert all(fact["where"] and fact["kind"] in ("claim", "number") for fact in facts)
+    content = load_printed_values()
+    cells = {fact.get("cell") for fact in facts}
+    impossible = set(find_impossible_numbers()["where"])
+    for table, where in content["where"].items():
+        for measure, columns in content[table].items():
+            for column in columns:
+                row = f"{where['place']}: {content['labels'][measure]}"
+                known = f"{table}/{measure}/{column}" in cells
+                assert known or any(one.startswith(row) for one in impossible)
+
+
+def test_tolerance_of_t_is_its_sampling_error() -> None:
+    for fact in load_facts():
+        if "t" in fact:
+            n = 10 if fact["by"] == "networks" else 8
+            error = 1.96 * np.sqrt(1 + fact["t"] ** 2 / (2 * (n - 1)))
+            assert fact["tolerance"] == pytest.approx(error, abs=0.006)
+            printed = load_printed_values()
+            table, measure, column = fact["cell"].split("/")
+            assert float(printed[table][measure][column]["t"]) == fact["t"]
+
+
+def make_reading(indicated: float, plausible: float, change: float) -> Reading:
+    """Ten networks and eight items that differ a little, with the same change everywhere."""
+    noise = np.random.default_rng(0).normal(0, 1e-3, (10, 8))
+    levels = {"indicated": indicated, "plausible": plausible, "non-relevant": indicated / 10}
+    cells = {}
+    for condition in ("congruent", "reversal"):
+        for measure in (
+            *("indicated agent", "indicated patient", "plausible agent", "plausible patient"),
+            "non-relevant agent",
+        ):
+            kind = measure.split()[0]
+            level = 0.9 if (condition, kind) == ("congruent", "indicated") else levels[kind]
+            sign = 1 if (condition, kind) == ("reversal", "indicated") else -1
+            mle = np.full((10, 8), level) + abs(noise) * level
+            for name, size in (("mle", 0.0), ("0.01", 0.01), ("1.0", 1.0), ("5.0", 2.0)):
+                moved = sign * size * (change + noise) * (0.01 if kind == "non-relevant" else 1)
+                cells[condition, measure, name] = mle + moved
+    scores = {"unit_accuracy": [0.979] * 10, "exact_match": [0.7] * 10}
+    return Reading(scores, cells)
+
+
+def test_facts_are_judged_by_hand() -> None:
+    facts = judge_facts(make_reading(indicated=1e-3, plausible=0.9, change=0.02))
+    for name in (
+        *("accuracy", "congruent-high-agent", "mle-plausible-patient", "bayes-plausible-agent"),
+        *("order-bayes-agent", "paired-agent-networks", "paired-other-items", "specific"),
+        *("prior-large-agent", "prior-nearer-patient", "zero-bayes-agent-items"),
+    ):
+        assert facts[name] == 1, name
+    for name in ("zero-mle-agent-networks", "t-agent-networks", "prior-small-agent"):
+        assert facts[name] == 0, name  # the noise is small, so every test is significant
+    wrong = judge_facts(make_reading(indicated=0.8, plausible=0.3, change=-0.02))
+    for name in ("mle-plausible-agent", "order-mle-agent", "paired-patient-items", "specific"):
+        assert wrong[name] == 0, name
+
+
+def test_a_fact_without_data_is_undecided() -> None:
+    facts = judge_facts(Reading({"unit_accuracy": [0.5], "exact_match": [0.5]}, {}))
+    assert facts.pop("accuracy") == 0
+    assert all(np.isnan(value) for value in facts.values())
+
+
+def make_matches(**values: list[float]) -> pd.DataFrame:
+    """Two specifications that meet everything but what is given."""
+    design = load_design("match", trainings=1, posteriors=1)
+    ids = [fact["id"] for fact in load_facts()]
+    table = pd.DataFrame({name: values.get(name, [1.0, 1.0]) for name in ids})
+    claims = [fact["id"] for fact in load_facts() if fact["kind"] == "claim"]
+    counts = {"met": table.sum(axis=1), "claims_met": table[claims].sum(axis=1)}
+    counts["numbers_met"] = counts["met"] - counts["claims_met"]
+    own = design.points[0].model_dump()
+    return table.assign(as_printed=[True, False], key=["a", "b"], **counts, **own)
+
+
+def test_answer_is_yes_no_or_in_part() -> None:
+    assert answer_in_words(make_matches())[0].startswith("Yes")
+    part = make_matches(accuracy=[0.0, 0.0])
+    assert answer_in_words(part)[0].startswith("In part")
+    none = make_matches(specific=[0.0, 1.0], **{"order-mle-agent": [1.0, 0.0], "accuracy": [1, 0]})
+    answer = answer_in_words(none)
+    read = "(posteriors: 2, readings of each: 1)"
+    assert answer[0].startswith(f"No: of 2 specifications {read}, 1 of which")
+    for rows, evidence, step, count in (
+        ("drawn pairs", 1.0, "automatic", 1),
+        ("drawn pairs", "sentence", "automatic", 0),
+        ("drawn pairs", 1.0, 1e-3, 0),
+        ("every word", 1.0, "automatic", 0),
+    ):
+        read = none.assign(rows=rows, evidence=evidence, step_size=step)
+        assert f"({count} of them with N = 10,000 pairs" in answer_in_words(read)[0]
+    assert find_nearest(none)["key"] == "a"
+    assert "It is the study's own." in answer[1]
+    assert "Claims that it misses: what the Bayesian model adds" in answer[2]
+    assert "never together" in answer[-2]
+    assert answer[-1].endswith("not the study's: none.")
+    pairs = tabulate_together(none).set_index(["first", "second"])["both"]
+    assert pairs["specific", "order-mle-agent"] == 0
+    assert pairs["specific", "specific"] == 1
+
+
+def test_nearest_specification_is_described_in_sentences() -> None:
+    table = make_matches(specific=[0.0, 1.0], **{"order-mle-agent": [0.0, 1.0]})
+    far = {"weight_decay": 0.0, "decay": "decoupled", "num_particles": 20, "evidence": "sentence"}
+    for name, value in far.items():
+        table[name] = [table.loc[0, name], value]
+    answer = answer_in_words(table)
+    assert (
+        "Its networks are trained without weight decay. Its posterior is sampled with 20 particles "
+        "and each sentence counted once, however many questions are asked about it." in answer[1]
+    )
+    assert "decay = decoupled, weight_decay = 0.0" in answer[-1]
+
+
+def test_every_choice_has_a_phrase() -> None:
+    phrases = [set(part) - {"subject"} for part in read_record("choices").values()]
+    assert [*map(set, (TRAINING, SETTINGS, READING))] == phrases
+    design, known = (
+        load_design("match"),
+        {k: v for p in read_record("choices").values() for k, v in p.items()},
+    )
+    for name, values in design.levels.items():
+        own = known[name]
+        assert isinstance(own, str) or "other" in own or set(own) >= {str(v) for v in values}
+
+
+def test_shares_of_variance_are_those_of_a_known_function() -> None:
+    """Y = 2a + b + e with a, b = ±1 and Var(e) = 1: shares 4/6 and 1/6; c explains nothing."""
+    rng = np.random.default_rng(0)
+    a, b, c = rng.choice([-1, 1], (3, 2000))
+    table = pd.DataFrame({"a": a, "b": b, "c": c, "y": 2 * a + b + rng.normal(size=2000)})
+    found = compute_variance_shares(table, "y", ["a", "b", "c"], repeats=40).set_index("choice")
+    # standard errors of these shares are below 0.02
+    assert found.loc["a", "share"] == pytest.approx(4 / 6, abs=0.06)
+    assert found.loc["b", "share"] == pytest.approx(1 / 6, abs=0.06)
+    assert abs(found.loc["c", "share"]) < 0.01
+    assert (found["low"] < found["share"]).all()
+    assert (found["share"] < found["high"]).all()
+
+
+def test_a_choice_about_training_is_not_credited_with_chance() -> None:
+    """Six trainings that differ by chance: a choice with three values explains nothing of it."""
+    shares = []
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        group = np.repeat(np.arange(6), 20)
+        y = rng.normal(size=6)[group] + 0.1 * rng.normal(size=120)
+        table = pd.DataFrame({"group": group, "choice": group % 3, "y": y})
+        found = compute_variance_shares(table, "y", ["choice"], units=["group"], repeats=20)
+        shares.append(found.set_index("choice").loc["choice", "share"])
+    # without the correction the mean is 2/5; its standard error is about 0.08
+    assert abs(np.mean(shares)) < 0.25
+
+
+def test_a_choice_about_posteriors_is_not_credited_with_chance() -> None:
+    """Posteriors that differ by chance, each read four times: six values explain nothing of it."""
+    shares = []
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        key = np.repeat(np.arange(60), 4)
+        y = rng.normal(size=60)[key] + 0.1 * rng.normal(size=240)
+        table = pd.DataFrame({"group": key // 4, "key": key, "choice": key % 6, "y": y})
+        found = compute_variance_shares(table, "y", ["choice"], units=["group", "key"], repeats=20)
+        shares.append(found.set_index("choice").loc["choice", "share"])
+    # shuffled row by row, their mean is 5/59 − 5/239 = 0.064; its standard error is about 0.01
+    assert abs(np.mean(shares)) < 0.035
+
+
+def test_interval_of_trainings_together_covers_their_share() -> None:
+    """Twelve trainings of four posteriors that all differ by chance alone: the share is 0."""
+    ends = []
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        key = np.repeat(np.arange(48), 4)
+        y = rng.normal(size=48)[key] + 0.1 * rng.normal(size=192)
+        table = pd.DataFrame({"group": key // 4, "key": key, "y": y})
+        found = compute_variance_shares(table, "y", [], units=["group", "key"], repeats=60)
+        ends.append(found.loc[0, ["low", "high"]].to_list())
+    # centred at 0; those of a bootstrap with replacement are centred at −0.08
+    assert abs(np.mean(ends)) < 0.05
+
+
+def test_effects_of_choices_printed_together_are_separated() -> None:
+    """Half of the posteriors keep 17 steps and ρ = 0.3; only the steps matter."""
+    design = load_design("match")
+    rows = [
+        point.model_dump() | {"key": str(number), "free": point in design.free}
+        for number, point in enumerate(design.points)
+    ]
+    table = pd.DataFrame(rows)
+    table["training"] = table.groupby(list(TRAINING), sort=False).ngroup()
+    table["effect"] = (table["num_steps"] == 17).astype(float)
+    found = compute_match_shares(table, ["effect"]).set_index("choice")["share"]
+    assert table["free"].sum() == pytest.approx(128, abs=8)
+    # over all points ρ explains 0.43; among 128 free ones chance explains 3/127 ± 0.02
+    assert abs(found["dropout_rate"]) < 0.06
+    assert found["num_steps"] > 0.95
+
+
+def test_verb_and_last_word(paper: World) -> None:
+    study = load_study("paper")
+    own = load_stimuli(study.stimuli_path, paper)
+    verbs, last = (move_critical_word(own, paper, to) for to in ("verb", "last"))
+    assert {row.critical for row in verbs.rows.values()} == {3}
+    assert last.rows == own.rows
+
+
+def test_drawn_pairs_are_a_sample_of_all_questions(small_run: Run) -> None:
+    network = small_run.networks[0]
+    every, drawn = (
+        collect_last_layer(small_run, network, rows) for rows in ("every word", "drawn pairs")
+    )
+    size = min(NUM_PAIRS, every.counts.sum())
+    assert drawn.counts.sum() == size
+    assert len(drawn.counts) <= len(every.counts)
+    assert ((drawn.targets >= 0) & (drawn.targets <= drawn.counts[:, None])).all()
+    again = collect_last_layer(small_run, network, "drawn pairs")
+    np.testing.assert_array_equal(drawn.targets, again.targets)
+
+
+@pytest.fixture(scope="module")
+def matched(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, MatchResult]:
+    folder = tmp_path_factory.mktemp("match")
+    file = write_grid(folder, DESIGN)
+    scores = train_design(folder / "out", design=file, on_step=silent)
+    assert set(scores) == {"network", "key", "unit_accuracy", "exact_match"}
+    return folder, match_paper(folder / "out", design=file, on_step=silent)
+
+
+def test_design_is_run_refined_and_summarised(matched: tuple[Path, MatchResult]) -> None:
+    folder, result = matched
+    table = result.tables["matches"]
+    assert set(table["round"]) == {0, 1}
+    assert len(table) == 2 * table["key"].nunique()  # verb and last word
+    assert not table.loc[table["round"] == 1, "free"].any()
+    assert (np.sign(table["logit_agent"]) == np.sign(table["effect_agent"])).mean() > 0.5
+    assert table.loc[table["critical_word"] == "verb", "met"].max() > 0
+    facts = [fact["id"] for fact in load_facts()]
+    assert (table["met"] == (table[facts] == 1).sum(axis=1)).all()
+    assert result.summary[0].split(":")[0] in ("Yes", "No", "In part")
+    for name in ("matches.csv", "tables/together.csv", "tables/variance.csv", "answer.txt"):
+        assert (folder / "out" / name).exists()
+    for name in ("facts_together", "variance_shares"):
+        assert (folder / "out" / "figures" / f"{name}.svg").exists()
+    weights = {Run.load(path).settings.weight_decay for path in (folder / "out/networks").iterdir()}
+    assert weights == set(table["weight_decay"])
+
+
+def test_finished_design_is_not_run_again(matched: tuple[Path, MatchResult]) -> None:
+    folder, result = matched
+    steps: list[int] = []
+    again = match_paper(
+        folder / "out", design=folder / "grid.toml", on_step=lambda *step: steps.append(step[0])
+    )
+    assert steps == []
+    pd.testing.assert_frame_equal(again.tables["matches"], result.tables["matches"])
+
+
+@pytest.mark.slow
+def test_command_answers_first(matched: tuple[Path, MatchResult]) -> None:
+    command = [sys.executable, "-m", "equivocal", "multiverse", "--match", "--out", "."]
+    result = subprocess.run(
+        [*command, "--grid", "../grid.toml"],
+        capture_output=True,
+        text=True,
+        cwd=matched[0] / "out",
+        timeout=120,
+        check=False,
+    )
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.startswith(matched[1].summary[0][:40])
+    assert "matches.csv" in result.stdout
+
+
+def test_wrong_design_is_explained(tmp_path: Path) -> None:
+    for text, message in (
+        (DESIGN.replace("weight_decay", "weigth_decay"), "unknown choice 'weigth_decay'"),
+        (DESIGN.replace("trainings = 3", "trainings = 0"), "trainings"),
+    ):
+        with pytest.raises(UserError, match=message):
+            load_design(write_grid(tmp_path, text))
+    with pytest.raises(UserError, match="is a design and not a grid"):
+        load_grid("match")
+    with pytest.raises(UserError, match="is a grid and has no table"):
+        load_design("small")

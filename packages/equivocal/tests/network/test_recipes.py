@@ -1,0 +1,293 @@
+"""Recipes: the steps of each are those that it documents, and `fast` is unchanged."""
+
+from dataclasses import asdict, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from equivocal.network import RECIPES, Run, TrainingSettings, train
+from equivocal.network.questions import (
+    Batch,
+    BatchPlan,
+    add_answers,
+    collect_questions,
+    compute_batch_loss,
+)
+from equivocal.network.runs import split_corpus
+from equivocal.network.sentence_gestalt import SentenceGestalt, create_network
+from equivocal.network.storage import ADDED, name_arrays
+from equivocal.network.training import build_optimiser
+from equivocal.store import read_toml
+from equivocal.world import Corpus, World
+from equivocal.world.grammar import NO_FILLER
+from equivocal.world.queries import list_constituents
+from lastlayer.errors import UserError
+from tests.network.older import make_older, sign
+
+TINY = {"networks": 1, "sentences": 30, "hidden": 6, "gestalt": 5, "patience": 0}
+PAPER = TrainingSettings(recipe="paper", batch=8, epochs=2, weight_decay=0.01, **TINY)
+Weights = dict[str, NDArray[np.float64]]
+
+
+def start_network(world: World, settings: TrainingSettings) -> SentenceGestalt:
+    """The initial weights of network 0."""
+    key = jax.random.fold_in(jax.random.split(jax.random.key(settings.seed))[0], 0)
+    names = ("hidden", "gestalt", "initial_weights", "initial_range")
+    chosen = {name: getattr(settings, name) for name in names}
+    sizes = {"num_tokens": len(world.tokens), "num_units": len(world.units)}
+    return create_network(key, **sizes, **chosen)
+
+
+def list_sentences(corpus: Corpus) -> list[tuple[NDArray[Any], NDArray[Any], NDArray[Any]]]:
+    """Return for each row: tokens heard, patterns of the probes, patterns of the answers."""
+    world, rows = corpus.world, corpus.derivations
+    tokens = list_constituents(rows, world.grammar)
+    sentences = []
+    for row, fillers in enumerate(rows.fillers):
+        probes, answers = [], []
+        for role in np.flatnonzero(fillers != NO_FILLER):
+            role_units = np.eye(len(world.units))[role]
+            added = world.grammar.constructions[rows.construction[row]].adds[role]
+            meaning = world.lexicon.features[fillers[role]] | world.grammar.added_features[added]
+            probes += [role_units, meaning.astype(float)]
+            answers += [np.maximum(role_units, meaning)] * 2
+        heard = tokens[row][tokens[row, :, 0] != NO_FILLER]
+        sentences.append((heard, np.array(probes), np.array(answers)))
+    return sentences
+
+
+def answer_literally(
+    w: dict[str, Any], heard: Any, probes: Any, *, through_time: bool = True
+) -> list[Any]:
+    """Logits of every answer after each constituent, by the equations in `network`."""
+    before, every = jnp.zeros(w["update.gestalt_bias"].shape), []
+    for pair in heard:
+        x = sum(jnp.eye(len(w["update.token_weight"]))[token] for token in pair if token >= 0)
+        before = before if through_time else jax.lax.stop_gradient(before)
+        h = jax.nn.sigmoid(
+            x @ w["update.token_weight"]
+            + before @ w["update.recurrent_weight"]
+            + w["update.hidden_bias"]
+        )
+        before = jax.nn.sigmoid(h @ w["update.gestalt_weight"] + w["update.gestalt_bias"])
+        psi = jax.nn.sigmoid(
+            before @ w["query.gestalt_weight"]
+            + probes @ w["query.probe_weight"]
+            + w["query.hidden_bias"]
+        )
+        every.append(psi @ w["query.output_weight"] + w["query.output_bias"])
+    return every
+
+
+def mean_cross_entropy(w: dict[str, Any], sentences: list[Any]) -> Any:
+    """Binary cross-entropy averaged over every element of every answer."""
+    elements = []
+    for heard, probes, answers in sentences:
+        for z in answer_literally(w, heard, probes):
+            y = jax.nn.sigmoid(z)
+            elements.append(-(answers * jnp.log(y) + (1 - answers) * jnp.log(1 - y)).ravel())
+    return jnp.concatenate(elements).mean()
+
+
+def test_paper_recipe_is_adam_on_mean_cross_entropy_with_coupled_decay(garden: World) -> None:
+    """Two passes of a plain loop, Adam by hand in float64; the last batch of a pass is smaller."""
+    kept, _ = split_corpus(garden, PAPER)
+    sentences = list_sentences(kept)
+    order = np.repeat(np.arange(len(kept)), kept.weight.astype(int))
+    start = name_arrays(start_network(garden, PAPER))
+    w: Weights = {name: np.asarray(array, float) for name, array in start.items()}
+    m = {name: np.zeros_like(array) for name, array in w.items()}
+    v = {name: np.zeros_like(array) for name, array in w.items()}
+    gradient, n = jax.grad(mean_cross_entropy), 0
+    for epoch in (1, 2):
+        shuffled = order[np.random.default_rng([0, 2, epoch]).permutation(len(order))]
+        for first in range(0, len(order), 8):
+            n += 1
+            batch = [sentences[row] for row in shuffled[first : first + 8]]
+            for name, g in gradient({k: jnp.asarray(x) for k, x in w.items()}, batch).items():
+                total = np.asarray(g, float) + 0.01 * w[name]
+                m[name] = 0.9 * m[name] + 0.1 * total
+                v[name] = 0.999 * v[name] + 0.001 * total**2
+                step = m[name] / (1 - 0.9**n) / (np.sqrt(v[name] / (1 - 0.999**n)) + 1e-8)
+                w[name] = w[name] - 4e-3 * step
+    assert len(order) % 8  # or no smaller batch was seen
+    (trained,) = train(garden, PAPER).models
+    for name, array in name_arrays(trained).items():
+        np.testing.assert_allclose(array, w[name], atol=1e-5, err_msg=name)
+
+
+def make_batch(world: World, settings: TrainingSettings) -> tuple[Batch, Corpus]:
+    """The first batch of a pass."""
+    kept, _ = split_corpus(world, settings)
+    (chunk,) = BatchPlan(kept, settings.batch).shuffle(np.random.default_rng(0))
+    return jax.tree.map(lambda array: array[0], chunk), kept
+
+
+def propagate_by_hand(w: Weights, heard: Any, probes: Any, answers: Any) -> Weights:
+    """Gradient of one sentence's cross-entropy; the gestalt before a word is a mere input."""
+
+    def squash(x: NDArray[Any]) -> NDArray[Any]:
+        return 1 / (1 + np.exp(-x))
+
+    total = {name: np.zeros_like(array) for name, array in w.items()}
+    before = np.zeros_like(w["update.gestalt_bias"])
+    for pair in heard:
+        x = np.zeros(len(w["update.token_weight"]))
+        x[pair[pair >= 0]] = 1
+        hidden = x @ w["update.token_weight"] + before @ w["update.recurrent_weight"]
+        h = squash(hidden + w["update.hidden_bias"])
+        g = squash(h @ w["update.gestalt_weight"] + w["update.gestalt_bias"])
+        known = g @ w["query.gestalt_weight"] + probes @ w["query.probe_weight"]
+        psi = squash(known + w["query.hidden_bias"])
+        at_output = squash(psi @ w["query.output_weight"] + w["query.output_bias"]) - answers
+        at_psi = at_output @ w["query.output_weight"].T * psi * (1 - psi)
+        at_gestalt = at_psi.sum(axis=0) @ w["query.gestalt_weight"].T * g * (1 - g)
+        at_hidden = at_gestalt @ w["update.gestalt_weight"].T * h * (1 - h)
+        total["query.output_weight"] += psi.T @ at_output
+        total["query.output_bias"] += at_output.sum(axis=0)
+        total["query.probe_weight"] += probes.T @ at_psi
+        total["query.hidden_bias"] += at_psi.sum(axis=0)
+        total["query.gestalt_weight"] += np.outer(g, at_psi.sum(axis=0))
+        total["update.gestalt_weight"] += np.outer(h, at_gestalt)
+        total["update.gestalt_bias"] += at_gestalt
+        total["update.token_weight"] += np.outer(x, at_hidden)
+        total["update.hidden_bias"] += at_hidden
+        total["update.recurrent_weight"] += np.outer(before, at_hidden)
+        before = g
+    return total
+
+
+def test_sg2018_sends_no_error_back_through_time(garden: World) -> None:
+    settings = TrainingSettings(**TINY | {"recipe": "sg2018", "batch": 1, "held_out": 0.5})
+    network = start_network(garden, replace(settings, initial_range=2.0))  # or nothing flows
+    batch, kept = make_batch(garden, settings)
+    probes = collect_questions(kept).probes
+    compute = jax.grad(partial(compute_batch_loss, kept=None), argnums=0)
+    answers = add_answers(batch, probes)
+    got = name_arrays(compute(network, batch, probes, answers, settings=settings))
+    tokens = np.asarray(batch.tokens)[0]
+    (row, *_) = np.flatnonzero(
+        (list_constituents(kept.derivations, garden.grammar) == tokens).all(axis=(1, 2))
+    )
+    w = {name: np.asarray(array, float) for name, array in name_arrays(network).items()}
+    expected = propagate_by_hand(w, *list_sentences(kept)[row])
+    for name, gradient in expected.items():
+        np.testing.assert_allclose(got[name], gradient, rtol=1e-4, atol=1e-5, err_msg=name)
+    full = compute(network, batch, probes, answers, settings=replace(settings, through_time=True))
+    assert not np.allclose(full.update.token_weight, got["update.token_weight"], rtol=1e-2)
+
+
+def test_every_sentence_is_heard_once_in_a_pass(garden: World) -> None:
+    kept, _ = split_corpus(garden, replace(PAPER, sentences=100))
+    plan = BatchPlan(kept, 8)
+    (chunk,) = plan.shuffle(np.random.default_rng(0))
+    assert chunk.sentences.tolist() == [8] * 11 + [2]  # 90 sentences
+    tokens = np.asarray(chunk.tokens).reshape(-1, *chunk.tokens.shape[2:])
+    heard, times = np.unique(tokens[tokens[:, 0, 0] >= 0], axis=0, return_counts=True)
+    every = list_constituents(kept.derivations, garden.grammar)[plan.sentences]
+    expected, counts = np.unique(every, axis=0, return_counts=True)
+    np.testing.assert_array_equal(heard, expected)
+    np.testing.assert_array_equal(times, counts)
+    assert float(chunk.times.sum()) == kept.queries.weight.sum()  # every question as often
+    (other,) = plan.shuffle(np.random.default_rng(1))
+    assert not np.array_equal(chunk.tokens, other.tokens)
+
+
+def test_a_long_pass_in_chunks_is_the_same_pass(garden: World) -> None:
+    kept, _ = split_corpus(garden, replace(PAPER, sentences=100))
+    (whole,) = BatchPlan(kept, 8).shuffle(np.random.default_rng(0))
+    chunks = list(BatchPlan(kept, 8).shuffle(np.random.default_rng(0), chunk=5))
+    assert [len(chunk.sentences) for chunk in chunks] == [4, 4, 4]
+    np.testing.assert_array_equal(np.concatenate([c.tokens for c in chunks]), whole.tokens)
+
+
+@pytest.mark.parametrize("decay", ["coupled", "decoupled"])
+@pytest.mark.parametrize("optimiser", ["adam", "sgd"])
+def test_optimisers_by_hand(optimiser: str, decay: str) -> None:
+    """Two steps on one weight."""
+    settings = TrainingSettings(
+        optimiser=optimiser, decay=decay, decay_from=1.0, second_moment=0.99, momentum=0.8
+    )
+    built = build_optimiser(settings, 2, 0.5)
+    w, m, v, state = 2.0, 0.0, 0.0, built.init(jnp.asarray(2.0))
+    got = jnp.asarray(w)
+    for n, gradient in enumerate((0.3, -0.7), start=1):
+        change, state = built.update(jnp.asarray(gradient), state, got)
+        got = got + change
+        g = gradient + 0.5 * w * (decay == "coupled")
+        if optimiser == "adam":
+            m, v = 0.8 * m + 0.2 * g, 0.99 * v + 0.01 * g**2
+            step = m / (1 - 0.8**n) / (np.sqrt(v / (1 - 0.99**n)) + 1e-8)
+        else:
+            m = step = 0.8 * m + g
+        w -= 4e-3 * (step + 0.5 * w * (decay == "decoupled"))
+    assert float(got) == pytest.approx(w, abs=1e-6)
+
+
+def test_fast_recipe_is_unchanged() -> None:
+    """The final losses of version 0.1.0, up to round-off that depends on the compiler's flags."""
+    run = train("paper", networks=2, epochs=3, sentences=500, hidden=20, gestalt=20)
+    losses = run.curves.groupby("network")["test_loss"].min()
+    np.testing.assert_allclose(losses, [16.039329528808594, 16.362255096435547], rtol=1e-6)
+
+
+def test_a_run_saved_before_there_were_recipes_is_loaded(small_run: Run, tmp_path: Path) -> None:
+    small_run.save(tmp_path)
+    content = read_toml(tmp_path / "run.toml")
+    assert content["training"] == asdict(small_run.settings)
+    make_older(tmp_path)
+    content = read_toml(tmp_path / "run.toml")
+    content["training"] = {k: v for k, v in content["training"].items() if k not in ADDED}
+    (tmp_path / "run.toml").write_text(sign(content), encoding="utf-8")
+    assert Run.load(tmp_path).settings == small_run.settings
+    content["training"].pop("steps")
+    (tmp_path / "run.toml").write_text(sign(content), encoding="utf-8")
+    with pytest.raises(UserError, match="steps missing"):
+        Run.load(tmp_path)
+
+
+def test_strengths_train_side_by_side_as_they_would_alone(garden: World) -> None:
+    from equivocal.network.training import fit
+
+    settings = replace(PAPER, networks=2)
+    parts = split_corpus(garden, settings)
+    together, reports = fit(*parts, settings, strengths=[0.0, 0.1])
+    alone, _ = fit(*parts, replace(settings, weight_decay=0.1))
+    assert reports[0].test_loss.shape == (4,)
+    np.testing.assert_allclose(
+        together.query.output_weight[2:], alone.query.output_weight, atol=1e-5
+    )
+    assert not np.allclose(together.query.output_weight[:2], alone.query.output_weight, atol=1e-3)
+
+
+def test_a_recipe_supplies_the_values_that_are_not_given() -> None:
+    for name, values in RECIPES.items():
+        assert asdict(TrainingSettings(recipe=name)) == {"recipe": name} | values
+    chosen = TrainingSettings(recipe="paper", batch=16)
+    assert (chosen.batch, chosen.decay) == (16, "coupled")
+    assert chosen.change({"recipe": "fast"}) == TrainingSettings(batch=16)
+    assert chosen.change({"epochs": 2}) == replace(chosen, epochs=2)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"recipe": "papre"}, "unknown recipe 'papre': did you mean 'paper'"),
+        ({"decay": "l2"}, "decay must be one of decoupled, coupled, got 'l2'"),
+        ({"loss": 1}, "loss must be one of sum, mean, total, got 1"),
+        ({"through_time": 1}, "through_time must be true or false, got 1"),
+        ({"batch": -1}, "batch must be from 0 to"),
+        ({"momentum": 1.5}, "momentum must be from 0 to 1"),
+        ({"loss": "total"}, "need batches of sentences; set batch"),
+        ({"through_time": False}, "need batches of sentences; set batch"),
+    ],
+)
+def test_bad_recipes_are_named(change: dict[str, Any], message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        TrainingSettings(**change)

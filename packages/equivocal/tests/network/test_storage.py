@@ -1,0 +1,346 @@
+"""A run on disk: read back unchanged, or refused with a sentence that says why."""
+
+import json
+import re
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import jax
+import numpy as np
+import pandas as pd
+import pytest
+
+from equivocal.network import Network, Run
+from equivocal.network.train_or_load import train_or_load
+from equivocal.store import Store
+from equivocal.store.folders import NETWORKS, has_run
+from equivocal.world import World
+from lastlayer.errors import UserError
+from tests.conftest import SMALL
+from tests.faults.damage import cut, flip
+from tests.network.older import make_older
+
+RECORD = "records/networks.json"
+
+
+@pytest.fixture(scope="module")
+def saved(small_run: Run, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("run")
+    small_run.save(folder)
+    return folder
+
+
+@pytest.fixture
+def copy(saved: Path, tmp_path: Path) -> Path:
+    shutil.copytree(saved, tmp_path / "run")
+    return tmp_path / "run"
+
+
+@pytest.fixture
+def unsealed(copy: Path) -> Path:
+    """A run without checksums, so that the checks after them can be tested."""
+    Store(copy).record(NETWORKS, "", [])
+    return copy
+
+
+def test_networks_come_back_unchanged(saved: Path, small_run: Run) -> None:
+    for index in range(2):
+        loaded = Network.load(saved, index)
+        for a, b in zip(
+            jax.tree.leaves(loaded.model), jax.tree.leaves(small_run.models[index]), strict=True
+        ):
+            np.testing.assert_array_equal(a, b)
+    assert Network.load(str(saved)).world.fingerprint == small_run.world.fingerprint
+
+
+def test_equal_runs_are_equal_files(saved: Path, small_run: Run, tmp_path: Path) -> None:
+    small_run.save(tmp_path)
+    for path in saved.rglob("*"):
+        if path.is_file():
+            assert (tmp_path / path.relative_to(saved)).read_bytes() == path.read_bytes(), path
+
+
+def test_a_run_comes_back_whole(saved: Path, small_run: Run) -> None:
+    loaded = Run.load(saved)
+    assert loaded.settings == small_run.settings
+    assert loaded.held_out.texts == small_run.held_out.texts
+    pd.testing.assert_frame_equal(loaded.curves, small_run.curves, check_dtype=False, rtol=1e-6)
+    pd.testing.assert_frame_equal(loaded.scores, small_run.scores)
+
+
+def test_only_the_listed_files_are_written(saved: Path) -> None:
+    names = sorted(str(path.relative_to(saved)) for path in saved.rglob("*") if path.is_file())
+    assert names == [
+        "curves.csv",
+        "networks/00.safetensors",
+        "networks/01.safetensors",
+        "records/networks.json",
+        "run.toml",
+        "scores.csv",
+        "world.toml",
+    ]
+
+
+def test_a_truncated_settings_file_is_not_filled_up_with_defaults(unsealed: Path) -> None:
+    text = (unsealed / "run.toml").read_text()
+    (unsealed / "run.toml").write_text(text[: text.index("patience")])
+    with pytest.raises(UserError, match=r"run\.toml is damaged .*missing"):
+        Run.load(unsealed)
+
+
+def test_a_training_time_that_is_no_number_is_damage(unsealed: Path) -> None:
+    text = (unsealed / "run.toml").read_text()
+    (unsealed / "run.toml").write_text(re.sub("(?m)^seconds = .*", "seconds = " + "9" * 400, text))
+    with pytest.raises(UserError, match=r"run\.toml is damaged .*too large"):
+        Run.load(unsealed)
+
+
+@pytest.mark.parametrize("damage", [flip, cut])
+@pytest.mark.parametrize(
+    "name", ["run.toml", "world.toml", "curves.csv", "networks/01.safetensors"]
+)
+def test_damage_is_named_by_readers_and_trained_over(
+    copy: Path, garden: World, name: str, damage: Callable[[Path], None]
+) -> None:
+    damage(copy / name)
+    before = (copy / name).read_bytes()
+    with pytest.raises(UserError, match=rf"{name} (cannot be read|is damaged|is missing or)"):
+        Run.load(copy)
+    assert (copy / name).read_bytes() == before
+    with pytest.warns(match=rf"{name}: checksum mismatch; recomputing"):
+        assert Run.find(copy, garden, SMALL) is None
+
+
+def test_one_bit_of_a_weight_is_noticed_where_one_network_is_loaded(copy: Path) -> None:
+    flip(copy / "networks" / "01.safetensors", at=0.9)
+    with pytest.raises(UserError, match=r"01\.safetensors is missing or has a checksum mismatch"):
+        Network.load(copy, 1)
+    assert Network.load(copy, 0) is not None
+
+
+def test_an_empty_settings_file_is_damage_too(copy: Path, garden: World) -> None:
+    (copy / "run.toml").write_text("")
+    with pytest.warns(match=r"run\.toml: checksum mismatch"):
+        assert Run.find(copy, garden, SMALL) is None
+
+
+def test_damage_is_trained_over_with_the_same_weights(copy: Path, garden: World) -> None:
+    whole = {path: path.read_bytes() for path in (copy / "networks").iterdir()}
+    flip(copy / "networks" / "01.safetensors")
+    with pytest.warns(match=r"01\.safetensors: checksum mismatch"):
+        train_or_load(garden, SMALL, copy)
+    assert {path: path.read_bytes() for path in (copy / "networks").iterdir()} == whole
+    assert Run.find(copy, garden, SMALL) is not None
+
+
+def test_a_lost_file_is_named_by_readers_and_trained_over(copy: Path, garden: World) -> None:
+    (copy / "world.toml").unlink()
+    with pytest.raises(UserError, match=r"world\.toml is missing or has a checksum mismatch"):
+        Run.load(copy)
+    assert Run.find(copy, garden, SMALL) is None
+
+
+@pytest.mark.parametrize("name", ["../run.toml", "/etc/hostname", "networks/../../secret"])
+@pytest.mark.parametrize("is_older", [False, True])
+def test_a_record_that_leads_out_of_its_folder_is_no_record(
+    copy: Path, garden: World, name: str, is_older: bool
+) -> None:
+    if is_older:
+        make_older(copy, {name: "0"})
+    else:
+        record = json.loads((copy / RECORD).read_text())
+        record["files"][name] = "0"
+        (copy / RECORD).write_text(json.dumps(record))
+    with (
+        pytest.warns(match=r"networks\.json is damaged"),
+        pytest.raises(UserError, match="is not a complete run"),
+    ):
+        Network.load(copy)
+    with pytest.warns(match=r"networks\.json is damaged"):
+        assert Run.find(copy, garden, SMALL) is None
+
+
+def test_a_run_of_an_earlier_version_is_found_and_checked(copy: Path, garden: World) -> None:
+    """Its checksums are in `run.toml`, and there is no record."""
+    make_older(copy)
+    assert not (copy / "records").exists()
+    assert has_run(copy)
+    with pytest.warns(match="trained by another version of equivocal"):
+        assert Run.find(copy, garden, SMALL) is None
+    assert len(Run.load(copy).networks) == 2
+    with pytest.raises(UserError, match=r"holds another run \(seed 0\)"):
+        Run.find(copy, garden, replace(SMALL, seed=1))
+    assert not (copy / "records").exists()  # reading writes nothing
+    flip(copy / "networks" / "01.safetensors")
+    assert Network.load(copy, 0) is not None
+    with pytest.raises(UserError, match=r"01\.safetensors is missing or has a checksum mismatch"):
+        Network.load(copy, 1)
+    with pytest.warns(match=r"01\.safetensors: checksum mismatch"):
+        train_or_load(garden, SMALL, copy)
+    assert (copy / "records" / "networks.json").exists()
+    assert Run.load(copy).settings == SMALL
+
+
+@pytest.mark.parametrize("damage", [flip, cut])
+def test_damaged_settings_of_an_earlier_version_are_noticed(
+    copy: Path, garden: World, damage: Callable[[Path], None]
+) -> None:
+    make_older(copy)
+    damage(copy / "run.toml")
+    with pytest.raises(UserError, match=r"run\.toml is missing or has a checksum mismatch"):
+        Run.load(copy)
+    with pytest.raises(UserError, match=r"another run.*another folder"):  # nothing says which it is
+        Run.find(copy, garden, SMALL)
+
+
+def test_a_run_of_the_earliest_versions_loads_without_checksums(copy: Path, garden: World) -> None:
+    make_older(copy, {})
+    text = (copy / "run.toml").read_text().partition("\n")[2]
+    (copy / "run.toml").write_text(text.replace("[checksums]\n", ""))
+    assert "checksum" not in (copy / "run.toml").read_text()
+    assert len(Run.load(copy).networks) == 2
+
+
+def test_other_peoples_files_are_not_overwritten(garden: World, tmp_path: Path) -> None:
+    (tmp_path / "world.toml").write_text("mine")
+    with pytest.raises(UserError, match=r"holds world\.toml, which would be overwritten; choose"):
+        Run.find(tmp_path, garden, SMALL)
+    assert (tmp_path / "world.toml").read_text() == "mine"
+
+
+@pytest.mark.parametrize("blocked", ["world.toml", "networks", "curves.csv", "records"])
+def test_a_save_that_breaks_off_anywhere_leaves_no_run_and_can_be_made_again(
+    small_run: Run, garden: World, tmp_path: Path, blocked: str
+) -> None:
+    """There is a folder in place of a file to be written, or a file in place of a folder."""
+    (tmp_path / blocked).mkdir() if "." in blocked else (tmp_path / blocked).touch()
+    with pytest.raises(UserError, match=f"cannot write to .*{blocked}"):
+        small_run.save(tmp_path)
+    (tmp_path / blocked).rmdir() if "." in blocked else (tmp_path / blocked).unlink()
+    assert (tmp_path / "run.toml").exists()
+    assert not has_run(tmp_path)
+    with pytest.raises(UserError, match=r"is not a complete run .* records/networks\.json"):
+        Run.load(tmp_path)
+    assert Run.find(tmp_path, garden, SMALL) is None
+    small_run.save(tmp_path)
+    assert Run.find(tmp_path, garden, SMALL) is not None
+
+
+def test_a_run_that_other_code_trained_is_trained_again(copy: Path, garden: World) -> None:
+    """The key depends on the code; where keys differ, the settings are compared."""
+    record = json.loads((copy / RECORD).read_text())
+    (copy / RECORD).write_text(json.dumps(record | {"key": "of version 9"}))
+    with pytest.raises(UserError, match=r"holds another run \(seed 0\)"):
+        Run.find(copy, garden, replace(SMALL, seed=1))
+    with pytest.warns(match=r"networks in .* were trained by another version of equivocal"):
+        assert Run.find(copy, garden, SMALL) is None
+    assert len(Run.load(copy).networks) == 2  # those who only ask it
+
+
+@pytest.mark.parametrize("lost", ["records/networks.json", "run.toml"])
+def test_a_run_that_lost_a_small_file_is_protected_too(
+    lost: str, copy: Path, garden: World, small_run: Run
+) -> None:
+    """With other settings; with its own it is trained again, to the same networks."""
+    (copy / lost).unlink()
+    before = (copy / "networks/00.safetensors").read_bytes()
+    with pytest.raises(UserError, match=r"another run.*another folder"):
+        Run.find(copy, garden, replace(SMALL, epochs=SMALL.epochs + 1))
+    assert (copy / "networks/00.safetensors").read_bytes() == before
+    assert Run.find(copy, garden, SMALL) is None
+
+
+def test_a_settings_file_of_somebody_else_is_not_overwritten(garden: World, tmp_path: Path) -> None:
+    (tmp_path / "run.toml").write_text("mine")
+    with pytest.raises(UserError, match=r"run\.toml.*another folder"):
+        Run.find(tmp_path, garden, SMALL)
+    assert (tmp_path / "run.toml").read_text() == "mine"
+
+
+def test_a_damaged_run_with_other_settings_is_protected_too(copy: Path, garden: World) -> None:
+    flip(copy / "networks" / "01.safetensors")
+    with pytest.raises(UserError, match=r"holds another run \(seed 0\)"):
+        Run.find(copy, garden, replace(SMALL, seed=1))
+
+
+def test_a_run_is_found_or_protected(
+    saved: Path, garden: World, paper: World, tmp_path: Path
+) -> None:
+    assert Run.find(tmp_path / "new", garden, SMALL) is None
+    assert Run.find(saved, garden, SMALL) is not None
+    with pytest.raises(UserError, match=r"holds another run \(seed 0\); choose another folder"):
+        Run.find(saved, garden, replace(SMALL, seed=1))
+    with pytest.raises(UserError, match="world 'garden'"):
+        Run.find(saved, paper, SMALL)
+
+
+def test_another_world_is_refused(unsealed: Path, paper: World, garden: World) -> None:
+    for given in (paper, "paper"):
+        with pytest.raises(UserError, match=r"00.safetensors .*garden.*, not in 'paper'"):
+            Network.load(unsealed, world=given)
+    changed = (unsealed / "world.toml").read_text().replace("weight = 2", "weight = 3")
+    (unsealed / "world.toml").write_text(changed)
+    with pytest.raises(UserError, match="load it with its own world"):
+        Network.load(unsealed)
+
+
+def test_another_shape_is_refused(unsealed: Path) -> None:
+    settings = (unsealed / "run.toml").read_text().replace("gestalt = 20", "gestalt = 21")
+    (unsealed / "run.toml").write_text(settings)
+    with pytest.raises(
+        UserError, match=r"array 'update\.\w+' has shape|array 'query\.\w+' has shape"
+    ):
+        Network.load(unsealed)
+
+
+def test_saving_over_a_run_never_mixes_the_two(copy: Path, small_run: Run) -> None:
+    """A save that breaks off half-way leaves no complete run, neither the new one nor the old."""
+    (copy / "networks" / "02.safetensors").write_bytes(b"left over from a larger run")
+    (copy / "world.toml").unlink()
+    (copy / "world.toml").mkdir()  # so that writing the world fails
+    with pytest.raises(UserError, match="cannot write"):
+        small_run.save(copy)
+    with pytest.raises(UserError, match=r"world\.toml is missing or has a checksum mismatch"):
+        Network.load(copy)
+    (copy / "world.toml").rmdir()
+    small_run.save(copy)
+    assert len(list((copy / "networks").iterdir())) == 2
+
+
+def test_missing_and_damaged_parts_are_named(unsealed: Path, tmp_path: Path) -> None:
+    copy = unsealed
+    with pytest.raises(UserError, match="no folder .*nowhere.* no complete run; .*train --out"):
+        Network.load(tmp_path / "nowhere")
+    with pytest.raises(
+        UserError, match=r"is not a complete run .* no valid records/networks\.json; give"
+    ) as bad:
+        Network.load(tmp_path)
+    assert "--out" not in str(bad.value)  # nobody wants networks in any folder
+    with pytest.raises(UserError, match="holds networks 0 to 1; there is no 2"):
+        Network.load(copy, 2)
+    curves = (copy / "curves.csv").read_text().splitlines(keepends=True)
+    (copy / "curves.csv").write_text("".join(curves[:-1]))
+    with pytest.raises(UserError, match=r"curves\.csv cannot be read \(rows are missing\)"):
+        Run.load(copy)
+    (copy / "curves.csv").unlink()
+    with pytest.raises(UserError, match=r"curves\.csv cannot be read"):
+        Run.load(copy)
+    weights = copy / "networks" / "00.safetensors"
+    weights.write_bytes(weights.read_bytes()[:1000])
+    with pytest.raises(UserError, match=r"00\.safetensors cannot be read"):
+        Network.load(copy, 0)
+    weights.unlink()
+    with pytest.raises(UserError, match=r"00\.safetensors cannot be read"):
+        Network.load(copy, 0)
+    (copy / "world.toml").rename(copy / "world.bak")
+    with pytest.raises(UserError, match=r"the world of .* is damaged \(there is no world"):
+        Network.load(copy, 1)
+    (copy / "world.bak").rename(copy / "world.toml")
+    (copy / "run.toml").write_text("training = 3")
+    with pytest.raises(UserError, match=r"run\.toml is damaged"):
+        Network.load(copy, 1)
+    (copy / "run.toml").write_text("seconds = 1.0\n[training]\nlayers = 3")
+    with pytest.raises(UserError, match=r"from another version \(unknown setting 'layers'"):
+        Network.load(copy, 1)

@@ -1,0 +1,246 @@
+"""Training: networks learn, runs repeat bit for bit, early stopping, sampling of questions."""
+
+import re
+import subprocess
+import sys
+from dataclasses import replace
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pandas as pd
+import pytest
+
+from equivocal.network import Run, TrainingSettings, choose_decay, cross_validate, train
+from equivocal.network.questions import (
+    collect_answers,
+    collect_questions,
+    compute_cross_entropy,
+    compute_features,
+    draw_rows,
+)
+from equivocal.network.sentence_gestalt import SentenceGestalt, create_network
+from equivocal.network.training import TrainingState, keep_best, take_steps
+from equivocal.world import World
+from lastlayer.errors import UserError
+from tests.conftest import SMALL
+
+WRONG_KINDS = """
+import sys
+from equivocal.errors import UserError
+from equivocal.network import TrainingSettings
+for change in sys.argv[1:]:
+    try:
+        eval(f"TrainingSettings({change})")
+        print("accepted")
+    except UserError as error:
+        print(str(error).replace("\\n", " "))
+"""
+
+
+def held_out_loss(run: Run, index: int) -> float:
+    questions, answers = collect_questions(run.held_out), collect_answers(run.held_out)
+    model = run.models[index]
+    logits = model.query.logits(compute_features(model, questions))
+    return float(answers.weight @ compute_cross_entropy(logits, answers.target))
+
+
+def entropy_floor(run: Run) -> float:
+    """Cross-entropy of the exact beliefs with themselves: no network can do better on average."""
+    queries = run.world.all_derivations.queries
+    truth = np.clip(queries.targets(), 1e-12, 1 - 1e-12)
+    entropy = -(truth * np.log(truth) + (1 - truth) * np.log(1 - truth)).sum(axis=1)
+    return float(queries.weight @ entropy / queries.weight.sum())
+
+
+def test_networks_learn_the_world(small_run: Run) -> None:
+    first = small_run.curves.query("epoch == 1")["test_loss"].mean()
+    last = small_run.curves.groupby("network")["test_loss"].min().mean()
+    floor = entropy_floor(small_run)
+    assert first > 4 * floor
+    # seen: 0.1 above the floor; a network deaf to the sentence, which gives the mean answer to each
+    # probe, has 1.8 more than the floor
+    assert last < floor + 0.5
+
+
+def test_same_seed_same_weights_bit_for_bit(garden: World, small_run: Run) -> None:
+    again = train(garden, SMALL)
+    for one, other in zip(small_run.models, again.models, strict=True):
+        for a, b in zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True):
+            np.testing.assert_array_equal(a, b)
+
+
+def test_a_network_does_not_depend_on_the_others(garden: World, small_run: Run) -> None:
+    """Same start, same batches: only the order of float operations may differ between group sizes.
+
+    Adam magnifies round-off from step to step, so only the first hundred steps are compared.
+    """
+    alone = train(garden, replace(SMALL, networks=1)).curves.query("epoch <= 5")
+    together = small_run.curves.query("network == 0 and epoch <= 5")
+    np.testing.assert_allclose(alone["test_loss"], together["test_loss"], rtol=1e-4)
+
+
+def test_another_seed_gives_other_networks(garden: World, small_run: Run) -> None:
+    other = train(garden, replace(SMALL, seed=1, epochs=2))
+    assert not np.allclose(
+        other.models[0].query.output_weight, small_run.models[0].query.output_weight
+    )
+    assert not np.allclose(
+        small_run.models[0].query.output_weight, small_run.models[1].query.output_weight
+    )
+
+
+def test_returned_weights_are_those_of_the_best_epoch(small_run: Run) -> None:
+    for index in range(2):
+        best = small_run.curves.query(f"network == {index}")["test_loss"].min()
+        assert held_out_loss(small_run, index) == pytest.approx(best, rel=1e-5)
+
+
+def test_early_stopping_keeps_each_networks_own_best() -> None:
+    """Losses by epoch; patience 2. The first network stops after epoch 3 and must not restart."""
+    losses = np.array([[3.0, 3.0], [4.0, 2.0], [5.0, 1.5], [1.0, 2.5], [1.0, 1.0]], np.float32)
+    one = create_network(jax.random.key(0), num_tokens=1, num_units=1, hidden=1, gestalt=1)
+
+    def after(epoch: int) -> SentenceGestalt:  # both networks, every weight the epoch's number
+        return jax.tree.map(lambda leaf: jnp.full((2, *leaf.shape), float(epoch)), one)
+
+    decay, worst, waited = jnp.zeros(2), jnp.full(2, jnp.inf), jnp.zeros(2, dtype=jnp.int32)
+    state = TrainingState(after(0), decay, None, after(0), worst, waited)
+    kept = []
+    for epoch, loss in enumerate(losses, start=1):
+        state = state._replace(network=after(epoch))
+        state = keep_best(state, jnp.asarray(loss), patience=2)
+        kept.append(np.asarray(state.best.update.hidden_bias)[:, 0].tolist())
+    assert kept == [[1, 1], [1, 2], [1, 3], [1, 3], [1, 5]]
+    assert (np.asarray(state.waited) >= 2).tolist() == [True, False]
+
+
+def test_training_ends_when_nothing_improves(garden: World) -> None:
+    hopeless = replace(SMALL, learning_rate=1e-30, patience=3)
+    assert train(garden, hopeless).curves["epoch"].max() == 1 + 3
+
+
+def test_diverged_training_is_an_error_not_a_result(garden: World) -> None:
+    with pytest.raises(UserError, match="training diverged.* try a learning_rate below 1e\\+30"):
+        train(garden, replace(SMALL, learning_rate=1e30, patience=2))
+
+
+def test_systematic_sampling_takes_rows_in_proportion() -> None:
+    """Each row floor(n w) or ceil(n w) times, never one of weight zero."""
+    weight = np.array([0.5, 0.0, 0.21, 0.0, 0.29], np.float32)
+    for seed in range(50):
+        rows = draw_rows(jax.random.key(seed), jnp.cumsum(jnp.asarray(weight)), 10)
+        times = np.bincount(np.asarray(rows), minlength=5)
+        assert np.all(times >= np.floor(10 * weight - 1e-6))
+        assert np.all(times <= np.ceil(10 * weight + 1e-6) * (weight > 0))
+
+
+def test_systematic_sampling_is_unbiased() -> None:
+    """Mean count over 4,000 offsets within 5 standard errors of n·w; a shift of half a step fails.
+
+    A row's count is one of two neighbours, so its variance is at most 1/4: 5·0.5/√4000 = 0.04.
+    """
+    weight = np.random.default_rng(0).dirichlet(np.ones(7)).astype(np.float32)
+    cumulative = jnp.cumsum(jnp.asarray(weight))
+    rows = jax.vmap(lambda key: draw_rows(key, cumulative, 4))(
+        jax.random.split(jax.random.key(1), 4000)
+    )
+    mean = np.bincount(np.asarray(rows).ravel(), minlength=7) / 4000
+    np.testing.assert_allclose(mean, 4 * weight, atol=0.04)
+
+
+def test_all_epochs_and_equal_groups_of_a_run_share_one_program(garden: World) -> None:
+    before = take_steps._cache_size()
+    train(garden, replace(SMALL, questions=32, epochs=3))
+    assert take_steps._cache_size() == before + 1
+
+
+def test_cross_validation_holds_out_every_fold_once(garden: World) -> None:
+    curves = cross_validate(garden, replace(SMALL, epochs=2), folds=3)
+    assert set(curves["fold"]) == {0, 1, 2}
+    assert len(curves) == 3 * 2 * 2  # folds, networks, epochs
+    assert curves["test_loss"].notna().all()
+    by_fold = curves.query("epoch == 2 and network == 0")["test_loss"]
+    assert by_fold.nunique() == 3
+
+
+def test_strengths_of_the_decay_are_compared_on_the_same_folds(garden: World) -> None:
+    tiny = replace(SMALL, epochs=2)
+    curves = cross_validate(garden, tiny, folds=2, strengths=[1e-4, 30.0])
+    assert len(curves) == 2 * 2 * 2 * 2  # strengths, folds, networks, epochs
+    usual = curves[curves["weight_decay"] == 1e-4].reset_index(drop=True)
+    alone = cross_validate(garden, tiny, folds=2)
+    np.testing.assert_allclose(usual["test_loss"], alone["test_loss"], rtol=1e-4)
+    assert choose_decay(curves).best == 1e-4
+    with pytest.raises(UserError, match="weight_decay must be from 0"):
+        cross_validate(garden, tiny, strengths=[-1.0])
+
+
+def test_the_decay_with_the_lowest_loss_is_chosen() -> None:
+    """Two networks, two epochs, two folds; the best epoch counts, and folds agree to 0.1."""
+    loss = {0.0: 3.0, 0.1: 2.0, 0.2: 2.04, 0.3: 2.2}
+    rows = [
+        {"weight_decay": decay, "fold": fold, "network": network, "epoch": epoch,
+         "test_loss": low + 0.1 * fold + (0.5 if epoch == 1 else network * 0.02 - 0.01)}
+        for decay, low in loss.items() for fold in (0, 1) for network in (0, 1)
+        for epoch in (1, 2)
+    ]  # fmt: skip
+    choice = choose_decay(pd.DataFrame(rows))
+    assert (choice.best, choice.strongest) == (0.1, 0.2)
+    assert choice.table["mean"].to_numpy() == pytest.approx([3.05, 2.05, 2.09, 2.25])
+    assert choice.table["standard_error"].to_numpy() == pytest.approx([0.05] * 4)
+    assert choice.table.loc[0.2, "fold_1"] == pytest.approx(2.14)
+
+
+def test_cross_validation_needs_two_folds(garden: World) -> None:
+    with pytest.raises(UserError, match="folds must be from 2"):
+        cross_validate(garden, SMALL, folds=1)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"networks": 0}, "networks must be from 1 to 10,000, got 0"),
+        ({"sentences": 1}, "sentences must be from 2 to"),
+        ({"held_out": 1.0}, "held_out must be from 0 to 1, .*excluded, got 1.0"),
+        ({"learning_rate": 0.0}, "learning_rate must be from 0 .*excluded, got 0.0"),
+        ({"weight_decay": -1.0}, "weight_decay must be from 0 .*got -1.0"),
+        ({"learning_rate": float("inf")}, "learning_rate must be from 0"),
+        ({"seed": 2**32}, "seed must be a whole number between 0 and"),
+        (
+            {"seed": 16**5000},
+            "seed must be a whole number between 0 and",
+        ),  # too large for a float, and to print
+        ({"steps": float("inf")}, "steps must be a whole number .*got inf"),
+        ({"epoch": 3}, "unknown setting 'epoch': did you mean 'epochs'"),
+    ],
+)
+def test_bad_settings_are_named(garden: World, change: dict, message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        train(garden, **change)
+
+
+def test_settings_of_the_wrong_kind_are_named() -> None:
+    """In a process of its own, because here the run-time type checks would raise first."""
+    messages = {
+        "epochs=1.5": "epochs must be a whole number .*got 1.5",
+        "epochs='1'": "epochs must be a whole number .*got '1'",
+        "networks=True": "networks must be a whole number .*got True",
+        "held_out=None": "held_out must be a number .*got None",
+    }
+    result = subprocess.run(
+        [sys.executable, "-c", WRONG_KINDS, *messages],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=120,
+    )
+    told = result.stdout.splitlines()
+    for message, line in zip(messages.values(), told, strict=True):
+        assert re.search(message, line)
+
+
+def test_settings_default_to_the_papers() -> None:
+    settings = TrainingSettings()
+    assert (settings.networks, settings.sentences, settings.epochs) == (10, 10_000, 60)
+    assert settings.learning_rate == 4e-3

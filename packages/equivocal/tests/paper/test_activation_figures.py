@@ -1,0 +1,237 @@
+"""Bars show the means of the units and words that their labels name."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import xarray as xr
+from matplotlib.figure import Figure
+from scipy.special import entr
+
+from equivocal.figure_style import save_figure
+from equivocal.network import Run
+from equivocal.paper.activation_figures import (
+    draw_activations,
+    draw_beliefs,
+    draw_calibration,
+    draw_calibration_panels,
+    draw_learning,
+    draw_uncertainty,
+    draw_word_grid,
+)
+from equivocal.paper.activations import trace_truth
+from equivocal.paper.comparisons import tabulate_fit, tabulate_traces, trace_beliefs
+from equivocal.paper.figure_tables import (
+    append_means,
+    tabulate_calibration,
+    tabulate_critical,
+    tabulate_entropies,
+    tabulate_words,
+)
+from lastlayer.errors import UserError
+from tests.paper.made_up import ITEMS, OTHERS, PROBES, activations
+
+
+def draw_critical(dataset: xr.Dataset, condition: str, **how) -> Figure:
+    return draw_activations(tabulate_critical(dataset, condition, **how), condition)
+
+
+def draw_words(dataset: xr.Dataset, condition: str, estimate: str) -> Figure:
+    return draw_word_grid(tabulate_words(dataset, condition, estimate), condition, estimate)
+
+
+def test_bars_at_the_critical_word_are_means_over_networks_and_items() -> None:
+    dataset = activations()
+    for condition, sampler in (("congruent", "paper"), ("reversal", "converged")):
+        agent, patient = draw_critical(dataset, condition, sampler=sampler).axes
+        estimates = (dataset["mle"], dataset["mean"].sel(sampler=sampler, prior=1.0))
+        for axes, probe in ((agent, "agent"), (patient, "patient")):
+            expected, spreads = [], []
+            for values in estimates:
+                for role in ("agent", "patient"):
+                    by_item = [
+                        values.sel(
+                            condition=condition,
+                            item=item,
+                            probe=probe,
+                            unit=unit
+                            if (role == "agent") == (condition == "reversal")
+                            else "woman",
+                            position=int(dataset["critical"].sel(condition=condition, item=item)),
+                        ).mean()
+                        for item, unit in ITEMS.items()
+                    ]
+                    expected.append(np.mean(by_item))
+                    spreads.append(np.std(by_item, ddof=1))
+            np.testing.assert_allclose([bar.get_height() for bar in axes.patches], expected)
+            lines = [s for c in axes.containers if hasattr(c, "errorbar") for s in _ends(c)]
+            np.testing.assert_allclose(lines, 2 * np.array(spreads))
+            assert axes.get_title("left") == f"{probe} probe"
+
+
+def _ends(container) -> list[float]:
+    """Return the lengths of the error bars."""
+    (bars,) = container.errorbar.lines[2]
+    return [np.ptp(segment[:, 1]) for segment in bars.get_segments()]
+
+
+@pytest.mark.parametrize("estimate", ["mle", "paper", "converged"])
+def test_word_grid_has_a_row_for_each_word_and_a_column_for_each_probe(estimate: str) -> None:
+    dataset = activations()
+    figure = draw_words(dataset, "reversal", estimate)
+    grid = np.array(figure.axes).reshape(4, 4)
+    assert [axes.get_title() for axes in grid[0]] == [f"{probe} probe" for probe in PROBES]
+    rows = ["word 1", "word 2:\nagent", "word 3:\ncritical word", "word 4:\npatient"]
+    assert [axes.get_ylabel() for axes in grid[:, 0]] == rows
+    labels = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert set(labels) == {
+        "indicated agent = plausible patient",
+        "indicated patient = plausible agent",
+        "non-relevant (mean)",
+    }
+    values = dataset["mle"] if estimate == "mle" else dataset["mean"].sel(sampler=estimate, prior=1)
+    here = values.sel(condition="reversal", position=2, probe="agent").mean("network")
+    named = np.mean([here.sel(item=item, unit=unit) for item, unit in ITEMS.items()])
+    rest = np.mean([
+        here.sel(item=item, unit=[u for u in (*ITEMS.values(), *OTHERS) if u != unit]).mean()
+        for item, unit in ITEMS.items()
+    ])  # fmt: skip
+    heights = [bar.get_height() for bar in grid[1, 1].patches]
+    np.testing.assert_allclose(heights, [named, here.sel(unit="woman").mean(), rest])
+
+
+def test_baseline_sentences_have_no_bars_for_plausible_units_and_short_ones_do_not_count() -> None:
+    dataset = activations()
+    figure = draw_words(dataset, "congruent", "mle")
+    labels = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert labels == ["indicated agent", "indicated patient", "non-relevant (mean)"]
+    assert figure.axes[12].get_ylabel() == "word 4:\npatient"
+    last = dataset["mle"].sel(condition="congruent", position=4, probe="agent", unit="woman")
+    drawn = figure.axes[13].patches[0].get_height()
+    assert drawn == pytest.approx(float(last.sel(item=["breakfast", "dinner"]).mean()))
+
+
+def test_word_grid_leaves_out_words_that_no_sentence_of_the_condition_has() -> None:
+    dataset = activations()
+    dataset["word"].loc[{"condition": "congruent", "position": 4}] = ""
+    for name in ("mle", "mean"):
+        dataset[name].loc[{"condition": "congruent", "position": 4}] = np.nan
+    assert len(draw_words(dataset, "congruent", "mle").axes) == 3 * len(PROBES)
+    assert len(draw_words(dataset, "reversal", "mle").axes) == 4 * len(PROBES)
+
+
+def test_one_network_and_no_non_relevant_units_are_enough() -> None:
+    dataset = activations(networks=1, non_relevant=False)
+    figure = draw_words(dataset, "reversal", "paper")
+    assert len(figure.axes[0].patches) == 2
+    (agent, _) = draw_critical(dataset.isel(item=[1]), "reversal").axes
+    pizza = dataset["mle"].sel(item="dinner", condition="reversal", position=3, probe="agent")
+    assert agent.patches[0].get_height() == pytest.approx(float(pizza.sel(unit="pizza").mean()))
+
+
+def test_an_unknown_estimate_is_refused_with_the_known_ones() -> None:
+    with pytest.raises(UserError, match="'hmc'; there are mle, paper, converged"):
+        draw_words(activations(), "reversal", "hmc")
+
+
+def test_learning_figure_draws_every_network_and_the_mean(small_run: Run) -> None:
+    loss, accuracy = draw_learning(append_means(small_run.curves, "epoch"), all_zeros=0.87).axes
+    assert len(loss.lines) == len(accuracy.lines) - 1 == 2 * (2 + 1)
+    assert set(accuracy.lines[-1].get_ydata()) == {0.87}
+    drawn = loss.lines[2].get_ydata()
+    expected = small_run.curves.groupby("epoch")["train_loss"].mean()
+    np.testing.assert_allclose(drawn, expected)
+
+
+def test_calibration_figure_draws_means_and_ranges(small_run: Run) -> None:
+    table = tabulate_fit(small_run)
+    (axes,) = draw_calibration(table, 0.0123).axes
+    assert axes.get_title().endswith("mean absolute error 0.0123")
+    np.testing.assert_allclose(axes.lines[1].get_ydata(), table["activation"])
+    ends = [segment[:, 1] for segment in axes.collections[0].get_segments()]
+    np.testing.assert_allclose(ends, table[["low", "high"]])
+
+
+def test_belief_figure_has_bars_for_networks_and_ticks_for_the_truth(small_run: Run) -> None:
+    texts = {"one": "the dog chases the cat", "other": "the cat chases the dog"}
+    where = (["agent", "patient"], ["dog", "cat"])
+    figure = draw_beliefs(tabulate_traces(small_run, texts, *where))
+    assert len(figure.axes) == 4
+    heights = [bar.get_height() for bar in figure.axes[0].patches]
+    trace = trace_beliefs(small_run.networks, texts["one"], *where)
+    expected = trace.sel(probe="agent").mean("network")
+    np.testing.assert_allclose(heights, expected.transpose("unit", "word").values.ravel())
+    by_label = {drawn.get_label(): drawn for drawn in figure.axes[3].collections}
+    truth = trace_truth(small_run.world, texts["other"], *where)
+    exact = truth.sel(probe="patient", unit="dog")
+    np.testing.assert_allclose(by_label["exact belief"].get_offsets()[:, 1], exact)
+
+
+@pytest.mark.parametrize("kind", ["svg", "png"])
+def test_saved_figures_are_the_same_each_time(small_run: Run, tmp_path: Path, kind: str) -> None:
+    for name in ("a", "b"):
+        save_figure(draw_learning(append_means(small_run.curves, "epoch"), 0.87), tmp_path, name)
+    first, second = ((tmp_path / f"{name}.{kind}").read_bytes() for name in ("a", "b"))
+    assert len(first) > 5_000
+    assert first == second
+
+
+ESTIMATES = ["mle", "paper", "converged"]
+
+
+def test_entropy_bars_stand_on_each_other_and_add_up_to_the_total() -> None:
+    dataset = activations()
+    figure = draw_uncertainty(tabulate_entropies(dataset))
+    assert [axes.get_title() for axes in figure.axes] == [
+        "congruent: Bayesian, paper's sampler",
+        "reversal: Bayesian, paper's sampler",
+        "congruent: Bayesian, converged",
+        "reversal: Bayesian, converged",
+    ]
+    chosen = dataset.sel(sampler="paper", prior=1.0, condition="reversal")
+    parts = {"total": [], "expected": [], "mle": []}
+    for probe in ("agent", "patient"):
+        for item, unit in ITEMS.items():
+            for name in ("woman", unit):
+                one = chosen.sel(probe=probe, item=item, unit=name)
+                parts["total"].append(entr(one["mean"]) + entr(1 - one["mean"]))
+                parts["mle"].append(entr(one["mle"]) + entr(1 - one["mle"]))
+                parts["expected"].append(one["expected"])
+    total, expected, trained = (np.mean(values, axis=(0, 1)) for values in parts.values())
+    bars = figure.axes[1].patches
+    np.testing.assert_allclose([bar.get_height() for bar in bars[:4]], expected)
+    np.testing.assert_allclose([bar.get_y() for bar in bars[4:]], expected)
+    np.testing.assert_allclose([bar.get_y() + bar.get_height() for bar in bars[4:]], total)
+    marks = figure.axes[1].collections[-1].get_offsets()[:, 1]
+    np.testing.assert_allclose(marks, trained)
+
+
+def test_uncertainty_of_one_network_has_no_error_bars() -> None:
+    for axes in draw_uncertainty(tabulate_entropies(activations(networks=1))).axes:
+        assert axes.containers[-1].errorbar is None
+
+
+def test_calibration_has_a_point_for_each_bin_with_exact_beliefs() -> None:
+    dataset = activations()
+    dataset["truth"] = (dataset["truth"] > 0.1).where(dataset["truth"].notnull()).astype(float)
+    figure = draw_calibration_panels(tabulate_calibration(dataset), ESTIMATES)
+    assert [axes.get_title().split("\n")[0] for axes in figure.axes] == [
+        "trained network (MLE)",
+        "Bayesian, paper's sampler",
+        "Bayesian, converged",
+    ]
+    axes = figure.axes[0]
+    points = np.transpose(axes.lines[1].get_data())
+    one = float(dataset["mle"].where(dataset["truth"] == 1).mean())
+    tracked = [
+        dataset["mle"].where(dataset["truth"] == 0).sel(item=item, unit=["woman", unit]).values
+        for item, unit in ITEMS.items()
+    ]
+    np.testing.assert_allclose(points, [(0, np.nanmean(tracked)), (1, one)])
+
+
+def test_calibration_says_when_there_are_no_exact_beliefs() -> None:
+    dataset = activations()
+    dataset["truth"] = dataset["truth"] * np.nan
+    drawn = draw_calibration_panels(tabulate_calibration(dataset), ESTIMATES)
+    assert "no exact beliefs" in drawn.axes[0].texts[0].get_text()

@@ -1,0 +1,153 @@
+"""Figures of effects against the prior, sampler time and all choices; the two diagrams."""
+
+import re
+from importlib import resources
+
+import numpy as np
+import pytest
+from scripts.make_diagrams import DIAGRAMS
+
+from equivocal.figure_style import save_figure
+from equivocal.paper.effect_figures import (
+    draw_exact_comparison,
+    draw_prior_effects,
+    draw_sampler_path,
+    draw_specification_curve,
+)
+from equivocal.paper.figure_tables import tabulate_path, tabulate_prior_effects
+from tests.paper.made_up import ITEMS, activations, exact, path, specifications
+
+
+def test_prior_figure_draws_networks_and_their_mean() -> None:
+    dataset = activations()
+    agent, patient, other = draw_prior_effects(tabulate_prior_effects(dataset)).axes
+    assert [axes.get_title() for axes in (agent, patient)] == [
+        "indicated agent",
+        "indicated patient",
+    ]
+    assert other.get_title() == "non-relevant units,\nagent probe"
+    here = dataset.sel(condition="reversal", position=3, probe="agent")
+    effect = (here["mean"] - here["mle"]).transpose("sampler", "prior", "network", ...)
+    by_item = [effect.sel(item=item, unit=unit).values for item, unit in ITEMS.items()]
+    expected = np.mean(by_item, axis=0)[0]  # the paper's sampler: (prior, network)
+    drawn = [line.get_ydata() for line in agent.lines[:4]]
+    np.testing.assert_allclose(drawn[:3], expected.T)
+    np.testing.assert_allclose(drawn[3], expected.mean(axis=1))
+
+
+def test_prior_figure_without_non_relevant_units_has_no_panel_for_them() -> None:
+    assert (
+        len(draw_prior_effects(tabulate_prior_effects(activations(non_relevant=False))).axes) == 2
+    )
+
+
+def test_tau_figure_marks_the_papers_steps_and_the_levels_it_is_given() -> None:
+    data = path()
+    figure = draw_sampler_path(tabulate_path(data))
+    agent, _ = figure.axes
+    assert (agent.get_xscale(), agent.get_yscale()) == ("log", "log")
+    by_label = {line.get_label(): line for line in agent.lines}
+    assert agent.get_title() == "reversal: indicated agent"
+    stop = by_label["stopped after 17 steps (τ = 0.0017)"]
+    np.testing.assert_allclose(stop.get_xdata(), data["time"].isel(step=17))
+    np.testing.assert_allclose(stop.get_ydata(), data["indicated_agent"].isel(step=17).mean("item"))
+    mean = data["indicated_agent"].mean(("network", "item"))
+    along = by_label["along the paper's sampler"].get_ydata()
+    np.testing.assert_allclose(along, mean[1:])
+    np.testing.assert_allclose(by_label["before the first step"].get_ydata(), mean[0])
+    assert set(by_label["trained network (MLE)"].get_ydata()) == {1e-3}
+    assert "Bayesian, converged" in by_label
+
+
+def test_tau_figure_can_be_drawn_without_levels() -> None:
+    labels = {
+        line.get_label()
+        for line in draw_sampler_path(tabulate_path(path(references=False))).axes[0].lines
+    }
+    assert "Bayesian, converged" not in labels
+
+
+def test_specification_curve_is_sorted_and_shows_each_choice_below_its_effect() -> None:
+    table = specifications()
+    top, bottom = draw_specification_curve(table).axes
+    ordered = table.sort_values("effect", ignore_index=True)
+    points = sorted(zip(*np.hstack([line.get_data() for line in top.lines[:3]]), strict=True))
+    np.testing.assert_allclose([y for _, y in points], ordered["effect"])
+    labels = [text.get_text() for text in bottom.get_yticklabels()]
+    assert labels == [
+        "particles: 25",
+        "particles: 50",
+        "particles: 100",
+        "step: 0.001",
+        "step: rule",
+        "dropout: 0",
+        "dropout: 0.3",
+    ]
+    marked = bottom.lines[labels.index("step: rule")].get_xdata()
+    assert list(marked) == list(ordered.index[ordered["step"] == "rule"])
+    kinds = [text.get_text() for text in top.get_legend().get_texts()]
+    assert kinds == ["interval above zero", "interval below zero", "interval includes zero"]
+    lone = draw_specification_curve(table.assign(low=np.nan, high=np.nan)).axes[0]
+    np.testing.assert_allclose(lone.lines[0].get_ydata(), ordered["effect"])
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("network", ["update network", "query network", "gestalt", "probe", "output units"]),
+        ("posterior", ["features\nψ", "fixed", "θ¹", "θᴶ", "degree of belief"]),
+    ],
+)
+def test_diagrams_name_their_parts_and_lose_nothing_at_the_edge(name, words, tmp_path) -> None:
+    figure = DIAGRAMS[name]()
+    save_figure(figure, tmp_path, name)
+    (axes,) = figure.axes
+    said = "|".join(text.get_text() for text in axes.texts)
+    assert all(word in said for word in words)
+    page = axes.get_window_extent()
+    for text in axes.texts:
+        box = text.get_window_extent()
+        assert page.x0 <= box.x0, text
+        assert box.x1 <= page.x1, text
+        assert page.y0 <= box.y0, text
+        assert box.y1 <= page.y1, text
+    shipped = (resources.files("equivocal.paper") / "diagrams" / f"{name}.svg").read_text("utf-8")
+    drawn = (tmp_path / f"{name}.svg").read_text("utf-8")
+    assert re.findall("<!-- .* -->", shipped) == re.findall("<!-- .* -->", drawn)
+
+
+def test_samplers_of_all_networks_are_drawn_against_the_exact_posterior() -> None:
+    data = exact()
+    means, widths, _ = draw_exact_comparison(data).axes
+    assert means.get_xlabel() == widths.get_xlabel() == "HMC, exact"
+    shown = {
+        name: tuple(np.reshape(values, (3, 4)) for values in line.get_data())
+        for name, line in zip(("paper", "converged", "nuts"), means.lines, strict=False)
+    }
+    for name, (x, y) in shown.items():
+        np.testing.assert_allclose(x[:, 1:], data["exact_mean"][:, 1:])
+        np.testing.assert_allclose(y[:, 1:], data[f"{name}_mean"][:, 1:])
+    assert shown["paper"][0][0, 0] > 0  # zero is clipped to a value that a logit axis can show
+    expected = data["paper_high"] - data["paper_low"]
+    np.testing.assert_allclose(widths.lines[0].get_ydata(), expected.values.ravel())
+
+
+def test_every_question_to_the_first_network_is_named_with_its_intervals() -> None:
+    data = exact()
+    figure = draw_exact_comparison(data)
+    each = figure.axes[2]
+    assert [text.get_text() for text in each.get_yticklabels()] == list(data["question"].values)
+    first = data.isel(network=0)
+    for name, drawn in zip(("exact", "paper", "converged", "nuts"), each.collections, strict=True):
+        ends = [segment[:, 0] for segment in drawn.get_segments()]
+        np.testing.assert_allclose(ends[1:], np.c_[first[f"{name}_low"], first[f"{name}_high"]][1:])
+    assert (
+        figure.legends[0].get_title().get_text().startswith("above: 3 networks; below: the first")
+    )
+
+
+def test_the_exact_posterior_is_drawn_without_nuts() -> None:
+    data = exact().drop_vars(["nuts_low", "nuts_mean", "nuts_high"]).isel(network=[0])
+    figure = draw_exact_comparison(data)
+    labels = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert labels == ["HMC, exact", "Bayesian, paper's sampler", "Bayesian, converged"]

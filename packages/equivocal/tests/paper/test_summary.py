@@ -1,0 +1,240 @@
+"""The plain-language summary follows the tables, whatever they say."""
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from scripts.record_runs import TARGET, record_runs
+
+from equivocal.network import Run
+from equivocal.paper.claims import COLUMNS, FullRun, FullRuns, judge_claims, load_full_runs
+from equivocal.paper.html import VERDICTS
+from equivocal.paper.report import list_sections
+from equivocal.paper.stages import Study
+from equivocal.paper.summary import (
+    NOTE,
+    answer_in_words,
+    count_verdicts,
+    describe_truth,
+    summarise_study,
+)
+from equivocal.paper.tables import compute_tables
+from lastlayer.errors import UserError
+from tests.paper.test_claims import EVIDENCE, UNUSED
+from tests.paper.test_running import made
+from tests.paper.test_statistics import make_dataset
+
+OTHER = FullRun("other", "odd", 7, ("equivocal reproduce --preset other",), {})
+RUNS = FullRuns((OTHER,), "equivocal multiverse --match", ())
+
+
+@pytest.fixture(scope="module")
+def study(small_run: Run, tmp_path_factory: pytest.TempPathFactory) -> Study:
+    """A study with networks and stimuli but without tables, which each test makes up."""
+    return made(tmp_path_factory.mktemp("summary"), small_run)
+
+
+def tabulate(**effects: float) -> dict[str, pd.DataFrame]:
+    dataset = make_dataset(**effects)
+    tables = compute_tables(dataset, UNUSED)
+    return tables | {"claims": judge_claims(dataset, tables, EVIDENCE)}
+
+
+def test_claims_stand_under_their_verdicts(study: Study) -> None:
+    """With the opposite effects the same claims change places, and the counts add up."""
+    claim = "“Reversed words are more active in the Bayesian model than in the trained network.”"
+    for effects, place in (({}, "What holds"), ({"indicated": -1.0}, "What does not hold")):
+        tables = tabulate(**effects)
+        summary = summarise_study(study, tables, RUNS)
+        (heading,) = (name for name, texts in summary.items() if claim in texts)
+        assert heading.startswith(f"{place} (")
+        counts = [int(n) for name in summary for n in re.findall(r"\((\d+) of 14", name)]
+        assert sum(counts) == (tables["claims"]["kind"] == "result").sum() == 14
+        assert len(summary["Beside the paper's own results"]) == 3
+        assert next(iter(summary)) == "What was done"
+        results, earlier, ours = count_verdicts(tables["claims"]).split(" Of ")
+        assert re.findall(r"\d+", results) == [*map(str, [14, *filter(None, counts)])]
+        assert earlier.startswith("2 results of earlier work that it cites: ")
+        assert ours.startswith("1 test of our own: ")
+    assert "2 Sentence Gestalt networks" in summary["What was done"][0]
+    alike = "he sampler's uncertainty is like that of Hamiltonian Monte Carlo"  # when converged
+    assert (
+        f"“T{alike}”: direction only (earlier work)." in summary["Beside the paper's own results"]
+    )
+    assert f"t{alike} (replicated)" in summary["What it depends on"][0]
+
+
+def test_other_verdicts_are_named_and_the_answer_comes_first(study: Study) -> None:
+    tables = tabulate()
+    verdicts = dict(zip(tables["claims"]["id"], tables["claims"]["verdict"], strict=True))
+    same = FullRun("same", "even", 7, ("one",), verdicts)
+    apart = FullRun("apart", "odd", 7, ("two",), verdicts | {"large-priors": "not replicated"})
+    runs = FullRuns((same, apart), "a command", ("No: none of 9.", "The nearest is far."))
+    summary = summarise_study(study, tables, runs)
+    depends = "\n".join(summary["What it depends on"])
+    assert "recipe “even” (7 networks, `one`), 0 of 16 verdicts differ." in depends
+    assert (
+        "recipe “odd” (7 networks, `two`), 1 of 16 verdicts differ: with priors of I and 5 I the "
+        "two models differ (not replicated)." in depends
+    )
+    answer = list(summary.values())[1]
+    assert answer[:2] == ["No: none of 9.", "The nearest is far."]
+    assert "not from this run" in answer[2]
+    assert "`a command`" in answer[2]
+    quick = Study(study.settings.model_copy(update={"quick_run": True}), study.folder)
+    hurried = summarise_study(quick, tables, runs)
+    assert "recipe" not in "".join(hurried["What it depends on"])
+    assert "not from this run" not in str(hurried)
+
+
+def test_the_summary_says_that_the_truth_was_checked_with_one_corpus(study: Study) -> None:
+    tables = tabulate()
+    claims = tables["claims"]
+    for verdict in ("replicated", "not run"):
+        judged = claims["verdict"].where(claims["id"] != "nearer-to-truth", verdict)
+        told = summarise_study(study, tables | {"claims": claims.assign(verdict=judged)}, RUNS)
+        said = "all heard one corpus" in "".join(told["What it depends on"])
+        assert said == (verdict == "replicated")
+
+
+def test_a_study_without_claims_has_results_in_every_condition(study: Study) -> None:
+    tables = tabulate(study="mine")
+    assert tables["claims"].empty
+    summary = summarise_study(study, tables, RUNS)
+    changes, _, congruent, reversal = summary["What was found"]
+    assert "reversal, indicated agent +0.0" in changes
+    assert congruent.startswith("congruent: indicated agent 0.95")
+    assert reversal.startswith("reversal: indicated agent 0.05")
+    assert list(summary)[-1] == "What it depends on"
+    unclear = summarise_study(study, tabulate(study="mine", indicated=0.0, non_relevant=0.0), RUNS)
+    assert unclear["What was found"][0].endswith("none of 3.")
+
+
+def make_frontier(paper: float, converged: float, noise: float = 0.001) -> pd.DataFrame:
+    """Make a table of errors of six networks; the trained ones are 0.2 nats from the truth."""
+    means = {("trained", np.nan): 0.2, ("paper's sampler", 17): paper, ("posterior", 1): converged}
+    means |= {("temperature", 1.2): 0.15, ("temperature", np.inf): 0.05}
+    rng = np.random.default_rng(0)
+    parts = [
+        pd.DataFrame(
+            {
+                "kind": kind,
+                "network": range(6),
+                "kl_reversal": mean + noise * rng.normal(size=6),
+                "kl_congruent": 0.01,
+                "value": value,
+                "prior_variance": 1.0,
+                "time": 0.002 if kind == "paper's sampler" else np.nan,
+            }
+        )
+        for (kind, value), mean in means.items()
+    ]
+    return pd.concat(parts, ignore_index=True)
+
+
+@pytest.mark.parametrize(
+    ("errors", "ending"),
+    [
+        ((0.1, 0.3), "stops; at convergence it does not bring beliefs about reversals nearer"),
+        ((0.1, 0.1), "nearer to the truth, where the sampler stops and at convergence alike."),
+        ((0.3, 0.1), "weights does not bring beliefs about reversals nearer to the truth where"),
+    ],
+)
+def test_sentences_on_the_truth_name_the_baselines(
+    errors: tuple[float, float], ending: str
+) -> None:
+    example = pd.DataFrame({"condition": ["congruent", "reversal"], "truth": [0.001, 0.4768]})
+    told = describe_truth(make_frontier(*errors), example)
+    assert len(told) == 4
+    assert "a probability of 0.477" in told[0]
+    assert "6 trained networks, all of which heard one and the same corpus" in told[1]
+    assert "are 0.2 nats from the truth" in told[1]
+    assert "after 17 steps (τ = 0.002) of the paper's sampler" in told[1]
+    assert "the answer ½ to every question is 0.0" in told[2]
+    assert "logits divided by 1.2 are 0.1" in told[2]
+    assert ending in told[3]
+    noisy = describe_truth(make_frontier(0.1, 0.3, noise=0.2), example)[3]
+    assert "on average, but not reliably" in noisy
+
+
+def test_recorded_runs_name_claims_and_verdicts_that_exist() -> None:
+    runs, known = load_full_runs(), set(tabulate()["claims"]["id"])
+    assert "paper_fast" in [run.study for run in runs.studies]
+    for run in runs.studies:
+        assert set(run.verdicts) <= known
+        assert set(run.verdicts.values()) <= set(VERDICTS)
+        assert run.commands[0].startswith("equivocal reproduce --preset")
+        assert run not in runs.list_others(run.study)
+
+
+@pytest.mark.parametrize("study", ["paper", "paper_fast"])
+def test_recorded_tables_of_claims_have_the_recorded_verdicts(study: str) -> None:
+    results = Path(__file__).resolve().parents[2] / "benchmarks" / "results"
+    table = pd.read_csv(results / f"claims_{study}.csv", keep_default_na=False)
+    (run,) = (run for run in load_full_runs().studies if run.study == study)
+    assert list(table.columns) == COLUMNS
+    assert dict(zip(table["id"], table["verdict"], strict=True)) == run.verdicts
+
+
+def test_recorded_answer_is_that_of_the_recorded_matches() -> None:
+    results = Path(__file__).resolve().parents[2] / "benchmarks" / "results"
+    runs = load_full_runs()
+    assert (*runs.answer, *runs.notes) == answer_in_words(pd.read_csv(results / "matches.csv"))
+    assert "_" not in "".join(runs.answer)  # names of settings are in the note
+
+
+def test_the_page_on_the_paper_has_the_recorded_verdicts() -> None:
+    page = (Path(__file__).resolve().parents[2] / "docs" / "paper.md").read_text(encoding="utf-8")
+    table = page.partition("## Verdicts by recipe")[2].partition("\n## ")[0]
+    head, _, *rows = re.findall(r"^\|(.+)\|$", table, re.MULTILINE)
+    cells = [[cell.strip() for cell in row.split("|")] for row in rows]
+    found = tabulate()["claims"].set_index("in_short")
+    claims, kinds = found["id"], found["kind"]
+    assert sorted(row[0] for row in cells) == sorted(claims.index)
+    recorded = {f"recipe `{run.recipe}`": run.verdicts for run in load_full_runs().studies}
+    columns = [name.strip() for name in head.split("|")][2:]
+    assert set(columns) == set(recorded)
+    for text, kind, *verdicts in cells:
+        assert kind == kinds[text]
+        assert verdicts == [recorded[name][claims[text]] for name in columns], text
+
+
+def test_finished_runs_are_recorded_and_quick_ones_refused(study: Study, tmp_path: Path) -> None:
+    target = tmp_path / "runs.toml"
+    target.write_bytes(TARGET.read_bytes())
+    tabulate()["claims"].to_csv(study.folder / "claims.csv", index=False)
+    match = tmp_path / "match"
+    match.mkdir()
+    (match / "answer.txt").write_text(f"No: none.\nNearest: far.\n{NOTE} none.\n")
+    record_runs([study.folder], match, target, tmp_path)
+    written = (study.folder / "claims.csv").read_bytes()
+    assert (tmp_path / "claims_garden.csv").read_bytes() == written
+    runs = load_full_runs(target)
+    assert [run.study for run in runs.studies] == ["paper_fast", "paper", "garden"]
+    garden = runs.studies[-1]
+    assert (garden.recipe, garden.networks) == ("fast", 2)
+    assert garden.verdicts["bayes-reversed-higher"] == "replicated"
+    assert runs.answer == ("No: none.", "Nearest: far.")
+    assert runs.notes == (f"{NOTE} none.",)
+    assert target.read_text().startswith("# What full runs found.")
+    quick = Study(study.settings.model_copy(update={"quick_run": True}), study.folder)
+    quick.settings.write(study.folder / "settings.toml")
+    with (
+        pytest.warns(match="was changed"),
+        pytest.raises(UserError, match="was a quick run; only full runs"),
+    ):
+        record_runs([study.folder], None, target)
+
+
+def test_doubt_against_the_truth_opens_the_report(study: Study) -> None:
+    tables = study.folder / "frontier" / "tables"
+    tables.mkdir(parents=True)
+    make_frontier(0.1, 0.3).to_csv(tables / "frontier.csv", index=False)
+    pd.DataFrame({"condition": ["reversal"], "truth": [0.5]}).to_csv(tables / "example.csv")
+    own = tabulate()
+    sections = list_sections(study, own["claims"], own["means"], ["doubt_example", "prior"])
+    assert [section.opens for section in sections] == [True] + [False] * (len(sections) - 1)
+    assert sections[0].figures == ["doubt_example"]
+    assert len(sections[0].sentences) == 4

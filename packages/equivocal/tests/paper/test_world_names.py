@@ -1,0 +1,81 @@
+"""Worlds with values of their parameters behind the name, wherever files give a world by name."""
+
+from pathlib import Path
+
+import pytest
+
+from equivocal.asking.source import Source
+from equivocal.measuring.suite import load_suite
+from equivocal.multiverse.grid import make_sweep, parse_varied
+from equivocal.multiverse.multiverse import make_study_task
+from equivocal.paper.settings import load_study, parse_changes, write_example
+from equivocal.world import World
+from lastlayer.errors import UserError
+from tests.measuring.test_suite_files import TOML, write
+
+WORLD = 'extends = "slips"\nname = "mine"\n'
+
+
+def load_world(path: Path, name: str) -> World:
+    path.write_text(path.read_text().replace('world = "paper"', f'world = "{name}"'))
+    return World.load(load_study(path).world_source)
+
+
+@pytest.fixture
+def study(tmp_path: Path) -> Path:
+    path = tmp_path / "study.toml"
+    write_example(path)
+    (tmp_path / "mine.toml").write_text(WORLD)
+    return path
+
+
+@pytest.mark.parametrize("name", ["slips:rare=0.03", "mine.toml:rare=0.03", "mine.toml:rare=3/100"])
+def test_a_study_file_sets_parameters(study: Path, name: str) -> None:
+    assert load_world(study, name).parameters == {"rare": 0.03, "slip": 0.02}
+
+
+def test_a_change_of_a_study_sets_parameters(study: Path) -> None:
+    for name in ("slips:rare=0.03", "mine.toml:rare=0.03", f"{study.parent}/mine.toml:rare=0.03"):
+        settings = load_study(study, parse_changes([f"world={name}"]))
+        assert World.load(settings.world_source).parameters["rare"] == 0.03
+
+
+@pytest.mark.parametrize("name", ["slips:rare=0.03", "mine.toml:rare=0.03"])
+def test_a_file_with_a_colon_comes_first_in_a_study(study: Path, name: str) -> None:
+    study.with_name(name).write_text(f"{WORLD}parameters.rare.default = 0.05")
+    assert load_world(study, name).parameters["rare"] == 0.05
+
+
+@pytest.mark.parametrize(
+    "name", ["../mine.toml:rare=0.03", "link.toml:rare=0.03", "link:rare=0.03"]
+)
+def test_files_elsewhere_are_refused_with_values_too(study: Path, name: str) -> None:
+    for link in ("link.toml", "link:rare=0.03"):
+        study.with_name(link).symlink_to("/etc/hostname")
+    with pytest.raises(UserError, match="leads out of its folder"):
+        load_world(study, name)
+    suite = write(study.parent, TOML.replace("sg2018", name))
+    with pytest.raises(UserError, match="leads out of its folder"):
+        load_suite(suite)
+
+
+def test_a_sweep_varies_parameters() -> None:
+    varied = parse_varied(["world=slips:rare=0.01,slips:rare=0.03"])
+    tasks = [make_study_task(point.settings) for point in make_sweep("paper", varied).points]
+    assert [task.world.parameters["rare"] for _, task in tasks] == [0.01, 0.03]
+    assert len({key for key, _ in tasks}) == len({task.networks_key for _, task in tasks}) == 2
+    for _, task in tasks:  # workers get the text
+        assert World.from_toml(task.world.text).fingerprint == task.world.fingerprint
+
+
+def test_a_suite_sets_parameters(tmp_path: Path) -> None:
+    (tmp_path / "other.toml").write_text(WORLD)
+    for name in ("slips:slip=0.1", "other.toml:slip=0.1"):
+        suite = load_suite(write(tmp_path, TOML.replace("sg2018", name)))
+        assert suite.world.parameters["slip"] == 0.1
+
+
+def test_default_networks_of_two_values_have_two_folders() -> None:
+    folders = {Source.choose(world=f"slips:rare={rare}").folder for rare in (0.01, 0.03)}
+    assert len(folders) == 2
+    assert all(folder.name.startswith("slips-") for folder in folders)

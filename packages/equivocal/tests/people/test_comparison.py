@@ -1,0 +1,277 @@
+"""Comparisons of models with and without measures, and the scripts of the same models for R."""
+
+import re
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from equivocal.people.comparison import Model, check_size, compare
+from equivocal.people.joins import join
+from equivocal.people.simulation import Experiment, estimate_power, simulate
+from equivocal.people.trials_summary import (
+    choose_r_names,
+    name_columns,
+    write_formula,
+    write_script,
+)
+from equivocal.statistics import RandomPart, fit_mixed
+from lastlayer.errors import UserError
+from tests.people.made_up import log_likelihood
+
+TRUTH = Experiment(participants=16, items=12, positions=2, beta=40.0, seed=1)
+
+
+def made(truth=TRUTH, **changes):
+    trials, measures, _ = simulate(truth)
+    trials = trials.rename(columns={"rt": "response"}).assign(row=range(len(trials)), **changes)
+    return trials, measures
+
+
+@pytest.fixture(scope="module")
+def comparison():
+    return compare(join(*made()))
+
+
+def test_the_measure_with_the_effect_wins() -> None:
+    """`rival` correlates with it, so it looks good alone; beside it, it adds nothing.
+
+    Twenty experiments. A measure without effect has ΔAIC > 0 where χ² > 2, in 16 % of cases: nine
+    or more of twenty with probability 0.002. Five or more intervals of 95 % that miss: 0.003.
+    """
+    truth = replace(TRUTH, positions=3)
+    tables = [
+        compare(join(*made(replace(truth, seed=seed)))).table.set_index(["measure", "model"])
+        for seed in range(20)
+    ]
+    assert all(table["converged"].all() for table in tables)
+    aic = pd.DataFrame([table["delta_aic"] for table in tables])
+    assert (aic["surprise", "alone"] > aic["rival", "alone"]).sum() >= 19
+    assert (aic["surprise", "together"] > 0).sum() >= 19
+    assert (aic["rival", "together"] > 0).sum() < 9
+    assert (aic["rival", "alone"] > 0).sum() > (aic["rival", "together"] > 0).sum()
+    for measure, beta in (("surprise", truth.beta), ("rival", 0.0)):
+        rows = [table.loc[(measure, "together")] for table in tables]
+        assert sum(not row["low"] < beta < row["high"] for row in rows) < 5
+
+
+def test_numbers_follow_from_likelihoods_written_out(comparison) -> None:
+    """AIC, BIC and χ² from scipy's multivariate normal at the fitted parameters."""
+    trials = comparison.joined.trials
+    x = trials["surprise"].to_numpy()
+    y = trials["response"].to_numpy()
+    z = (x - x.mean()) / x.std(ddof=1)
+    parts = [RandomPart(name, pd.factorize(trials[name])[0]) for name in ("participant", "item")]
+    n, ones = len(y), np.ones(len(y))
+    ll = [
+        log_likelihood(y, X, parts, fit_mixed(y, X, parts))
+        for X in (ones[:, None], np.column_stack([ones, z]))
+    ]
+    row = comparison.table.iloc[0]
+    assert (row["measure"], row["model"]) == ("surprise", "alone")
+    assert row["log_likelihood"] == pytest.approx(ll[1], rel=1e-10)
+    assert row["chi2"] == pytest.approx(2 * (ll[1] - ll[0]), abs=1e-5)
+    assert row["delta_aic"] == pytest.approx(2 * (ll[1] - ll[0]) - 2, abs=1e-5)
+    assert row["delta_bic"] == pytest.approx(2 * (ll[1] - ll[0]) - np.log(n), abs=1e-5)
+    assert row["aic"] == pytest.approx(2 * 5 - 2 * ll[1])
+    reml = fit_mixed(y, np.column_stack([ones, x]), parts, reml=True)
+    assert row["estimate"] == pytest.approx(reml.coefficients[1], rel=1e-6)
+    assert (row["low"], row["high"]) == pytest.approx(reml.intervals[1], rel=1e-5)
+    for name in ("estimate", "low", "high"):
+        standardised = row[name] * x.std(ddof=1) / y.std(ddof=1)
+        assert row[f"std_{name}"] == pytest.approx(standardised)
+
+
+def test_all_models_see_the_same_trials() -> None:
+    """Criteria of models fitted to different trials could not be compared."""
+    trials, measures = made()
+    measures.loc[3, "rival"] = np.nan
+    found = compare(join(trials, measures))
+    assert found.table["trials"].unique().tolist() == [len(trials) - TRUTH.participants]
+    assert {fit.trials for fit in found.fits.values()} == {len(trials) - TRUTH.participants}
+
+
+def test_logarithm() -> None:
+    """exp(y) analysed with `log` is y; y of the size of log milliseconds."""
+    small = replace(TRUTH, intercept=6.0, beta=0.1, participant_sd=0.2, item_sd=0.1, noise_sd=0.3)
+    trials, measures = made(small)
+    plain = compare(join(trials, measures))
+    logged = compare(join(trials.assign(response=np.exp(trials["response"])), measures), log=True)
+    numeric = plain.table.select_dtypes("number").columns
+    pd.testing.assert_frame_equal(plain.table[numeric], logged.table[numeric], rtol=1e-6)
+    with pytest.raises(UserError, match="responses above zero"):
+        compare(join(trials.assign(response=trials["response"] - 6), measures), log=True)
+
+
+def test_controls_explain_their_share_of_the_response() -> None:
+    """A trend over positions is noise unless position is in the model."""
+    trials, measures = made()
+    trials["response"] += 150 * trials["position"].astype(int)
+    loose = compare(join(trials, measures, ["surprise"]))
+    held = compare(join(trials, measures, ["surprise"], ["position"]))
+    assert held.table["se"].iloc[0] < 0.9 * loose.table["se"].iloc[0]
+    assert held.table["low"].iloc[0] < TRUTH.beta < held.table["high"].iloc[0]
+    unchecked = "neither table has a column word"
+    assert [note[: len(unchecked)] for note in held.notes] == [unchecked]
+    assert loose.notes == [
+        *held.notes,
+        "2 word positions are taken together; --control position allows for a trend over them, "
+        "--where position=N keeps one",
+    ]
+    with pytest.raises(UserError, match="surprise is determined by the controls"):
+        compare(join(trials, measures.assign(copy=measures["surprise"]), ["surprise"], ["copy"]))
+
+
+def test_slopes_make_intervals_honest_where_participants_differ() -> None:
+    varied = replace(TRUTH, slope_sd=40.0, participants=12)
+    data = join(*made(varied), ["surprise"])
+    narrow, wide = compare(data).table.iloc[0], compare(data, slopes=True).table.iloc[0]
+    assert wide["se"] > 1.3 * narrow["se"]
+    assert wide["df"] < 20  # participants are the sample
+    assert wide["low"] < varied.beta < wide["high"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"response": 1.0}, "is 1 in every trial"),
+        ({"response": lambda t: (t["response"] > 500) * 1.0}, "only two values, 0 and 1, and lin"),
+        ({"participant": "p1"}, "all joined trials have the same participant"),
+        ({"participant": lambda t: t["row"].astype(str)}, "every participant has one trial only"),
+    ],
+)
+def test_data_that_cannot_be_modelled_are_refused(changes, message: str) -> None:
+    trials, measures = made()
+    with pytest.raises(UserError, match=message):
+        compare(join(trials.assign(**changes), measures))
+
+
+def test_slopes_count_towards_the_limit_of_random_effects() -> None:
+    """12 items and 16 participants have 28 intercepts, and 16 slopes for each measure."""
+    trials, measures = made()
+    assert len(compare(join(trials, measures), most_effects=44).table) == 4
+    both, one = join(trials, measures), join(trials, measures, ["rival"])
+    assert len(compare(one, slopes=True, most_effects=44).table) == 1
+    message = re.escape("16 participants (each with 3) and 12 items make 60 random effects, and at")
+    with pytest.raises(UserError, match=f"{message}.* choose fewer measures with --measure, leave"):
+        compare(both, slopes=True, most_effects=44)
+    with pytest.raises(UserError, match="16 participants and 12 items make 28 .*; keep some of"):
+        compare(both, most_effects=27)
+    with pytest.raises(UserError, match="5001 random effects.*; lower --participants or --items"):
+        estimate_power(TRUTH, [4, 4989], [12], 1)
+    check_size(4988, 12, 0, "")
+
+
+def test_as_many_coefficients_as_trials_are_refused() -> None:
+    trials = pd.DataFrame(
+        {"participant": ["p1", "p1", "p2", "p2"], "item": ["1", "2", "1", "2"], "row": range(4)}
+        | {"response": [300.0, 320.0, 310.0, 345.0], "age": [0, 1, 3, 2], "length": [1, 0, 2, 5]}
+    )
+    measures = pd.DataFrame({"item": ["1", "2"], "update": [1.0, 2.0]})
+    with pytest.raises(UserError, match="4 trials are too few for 4 coefficients"):
+        compare(join(trials, measures, (), ["age", "length"]))
+    assert len(compare(join(trials, measures, (), ["age"])).table) == 1
+
+
+def test_constant_and_collinear_measures_are_noted() -> None:
+    trials, measures = made()
+    found = compare(join(trials, measures.assign(flat=1.0, double=2 * measures["surprise"])))
+    assert "flat is the same in every joined trial and is left out" in found.notes
+    assert (
+        "surprise is determined by double, so it is fitted alone and not together with them; "
+        "choose with --measure" in found.notes
+    )
+    fitted = {kind: list(own["measure"]) for kind, own in found.table.groupby("model")}
+    assert fitted == {"alone": ["surprise", "rival", "double"], "together": ["rival", "double"]}
+    with pytest.raises(
+        UserError, match="flat is the same in every joined trial, .* with --measure"
+    ):
+        compare(join(trials, measures.assign(flat=1.0), ["flat"]))
+
+
+def test_a_measure_is_not_entered_beside_the_parts_it_is_the_sum_of() -> None:
+    """As the surprise and those about each role, which a table has with four digits."""
+    trials, measures = made()
+    parts = np.random.default_rng(0).gamma(1.0, size=(2, len(measures)))
+    parts = np.vstack([measures["surprise"], parts]).round(4)
+    names = ["about_action", "about_agent", "about_patient"]
+    table = measures[["item", "position"]].assign(
+        about=parts.sum(axis=0).round(4), **dict(zip(names, parts, strict=True))
+    )
+    found = compare(join(trials, table))
+    together = found.table[found.table["model"] == "together"]
+    assert list(together["measure"]) == names
+    assert len(found.table) == 7
+    # the standard errors of coefficients that determine each other are thousands of times larger
+    ratio = together["se"].to_numpy() / found.table["se"][1:4].to_numpy()
+    assert (ratio < 2).all()
+    (note,) = [text for text in found.notes if "determined" in text]
+    assert note.startswith("about is determined by about_action, about_agent, about_patient, so it")
+    # the rest of the sum is a control: no part may be entered beside all others
+    with_control = compare(join(trials, table, names, ["about"]))
+    rows = with_control.table[with_control.table["model"] == "together"]
+    assert list(rows["measure"]) == names[1:]
+
+
+def test_a_fit_that_fails_is_marked() -> None:
+    """Without noise nothing can be estimated, and the row says so."""
+    trials, measures = made()
+    value = measures.set_index(["item", "position"])["surprise"]
+    exact = value.loc[pd.MultiIndex.from_frame(trials[["item", "position"]])].to_numpy()
+    found = compare(join(trials.assign(response=exact), measures, ["surprise"]))
+    assert not found.table["converged"].any()
+    assert "no noise is left" in found.table["note"].iloc[0]
+
+
+def test_scripts_contain_the_fitted_models(comparison) -> None:
+    script = write_script(comparison, "lme4.R")
+    fitted = re.findall(r"^m\d+ <- lmer\((.*), data = trials, REML = FALSE\)$", script, re.M)
+    assert fitted == [write_formula(comparison, model) for model in comparison.fits]
+    assert fitted == [
+        "response ~ 1 + (1 | participant) + (1 | item)",
+        "response ~ 1 + z_surprise + (1 | participant) + (1 | item)",
+        "response ~ 1 + z_rival + (1 | participant) + (1 | item)",
+        "response ~ 1 + z_surprise + z_rival + (1 | participant) + (1 | item)",
+    ]
+    aics = [float(aic) for aic in re.findall(r"AIC ([-\d.]+),", script)]
+    np.testing.assert_allclose(aics, [fit.aic for fit in comparison.fits.values()], atol=1e-4)
+    pairs = re.findall(r"^cat\(AIC\(m(\d)\) - AIC\(m(\d)\)", script, re.M)
+    deltas = [aics[int(without)] - aics[int(full)] for without, full in pairs]
+    np.testing.assert_allclose(deltas, comparison.table["delta_aic"], atol=1e-3)
+    by_brms = re.findall(r"brm\((.*), data = trials,", write_script(comparison, "brms.R"))
+    assert by_brms == fitted
+
+
+def test_every_name_in_a_script_is_a_column_of_its_data() -> None:
+    """Odd names become valid in R, and labels factors; slopes and logarithms are included."""
+    trials, measures = made(replace(TRUTH, noise_sd=10.0))
+    measures = measures.rename(columns={"surprise": "½ surprise", "rival": "rival (2)"})
+    measures["my kind"] = np.where(np.arange(len(measures)) % 3 == 0, "noun", "verb")
+    found = compare(join(trials, measures, (), ["my kind"]), log=True, slopes=True)
+    script = write_script(found, "lme4.R")
+    assert "trials$my_kind <- factor(trials$my_kind)" in script
+    assert write_formula(found, Model(("rival (2)",), ("rival (2)",))) == (
+        "log(response) ~ 1 + my_kind + z_rival_2 + (1 | participant) + (1 | item) + "
+        "(0 + z_rival_2 | participant)"
+    )
+    columns = set(found.joined.trials.rename(columns=name_columns(found.joined)))
+    assert set(re.findall(r"scale\(trials\$([\w.]+)\)", script)) == {"surprise", "rival_2"}
+    read = {name for name in re.findall(r"trials\$([\w.]+)", script) if not name.startswith("z_")}
+    assert read <= columns
+
+
+def test_names_are_valid_in_brms_and_overwrite_nothing() -> None:
+    """No `__|_$`, which brms refuses; no `z_surprise`, which R would overwrite with ours."""
+    odd = ["surprise (nats)", "a__b", "_", "½", "(item)", "position", "z_surprise", "surprise"]
+    names = choose_r_names(odd)
+    assert " ".join(names.values()) == (
+        "surprise_nats a_b x x_2 item_2 position x_z_surprise surprise"
+    )
+    assert not any(re.search("__|_$", name) for name in names.values())
+    trials, measures = made()
+    measures["z_surprise"] = measures["rival"]
+    found = compare(join(trials, measures, ["surprise"], ["z_surprise"]))
+    assert write_formula(found, Model(("surprise",))).startswith(
+        "response ~ 1 + x_z_surprise + z_surprise + (1"
+    )

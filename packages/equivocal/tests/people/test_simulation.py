@@ -1,0 +1,190 @@
+"""Simulated experiments have the stated effect, and analyses find it at the nominal rates."""
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+from equivocal.people.comparison import compare
+from equivocal.people.joins import join
+from equivocal.people.simulation import (
+    Experiment,
+    analyse_once,
+    build_stimuli,
+    draw_trials,
+    estimate_power,
+    simulate,
+)
+from lastlayer.errors import UserError
+
+SMALL = Experiment(participants=8, items=6, positions=2)
+
+
+def held(fit, beta: float) -> bool:
+    low, high = fit.intervals[1]
+    return fit.converged and low <= beta <= high
+
+
+def coverage(experiment: Experiment, runs: int, **how) -> float:
+    fits = [analyse_once(experiment, np.random.default_rng([7, r]), **how) for r in range(runs)]
+    return float(np.mean([held(fit, experiment.beta) for fit in fits]))
+
+
+def test_parts_of_the_response_have_the_true_parameters() -> None:
+    """Each part alone, while all others are zero or nearly so."""
+    quiet = replace(SMALL, participant_sd=0.0, item_sd=0.0, noise_sd=1e-9, intercept=3.0, beta=2.0)
+    trials, measures, name = simulate(quiet)
+    values = trials.merge(measures, on=["item", "position"])[name]
+    np.testing.assert_allclose(trials["rt"], 3 + 2 * values, atol=1e-6)
+    people = simulate(replace(quiet, beta=0.0, participant_sd=5.0))[0]
+    assert people.groupby("participant")["rt"].std().max() < 1e-6
+    assert 1 < people.groupby("participant")["rt"].first().std() < 12
+    items = simulate(replace(quiet, beta=0.0, item_sd=5.0))[0]
+    assert items.groupby("item")["rt"].std().max() < 1e-6
+    slopes = simulate(replace(quiet, beta=0.0, slope_sd=5.0))[0].merge(measures)
+    by_person = slopes.groupby("participant")[["rt", name]]
+    for _, part in by_person:
+        assert abs(np.corrcoef(part["rt"], part[name])[0, 1]) == pytest.approx(1)
+
+
+def test_participants_read_every_item_once_and_seeds_repeat() -> None:
+    trials, _, _ = simulate(SMALL)
+    assert len(trials) == 8 * 6 * 2
+    assert not trials.duplicated(["participant", "item", "position"]).any()
+    pd.testing.assert_frame_equal(trials, simulate(SMALL)[0])
+    assert not trials["rt"].equals(simulate(replace(SMALL, seed=1))[0]["rt"])
+
+
+def test_conditions_rotate_as_in_a_latin_square() -> None:
+    rows = [(i, c, w) for i in range(4) for c in ("congruent", "reversal") for w in (1, 2)]
+    measures = pd.DataFrame(rows, columns=["item", "condition", "position"]).astype(str)
+    measures["update"] = np.arange(len(measures), dtype=float)
+    trials, _, name = simulate(replace(SMALL, items=4), measures)
+    assert name == "update"
+    seen = trials.groupby(["participant", "item"])["condition"].nunique()
+    assert len(seen) == 32
+    assert (seen == 1).all()
+    by_person = trials.groupby(["participant", "condition"])["item"].nunique()
+    assert (by_person == 2).all()
+    by_item = trials.groupby(["item", "condition"])["participant"].nunique()
+    assert (by_item == 4).all()
+
+
+def test_items_are_repeated_if_more_are_needed() -> None:
+    measures = pd.DataFrame({"item": list("abc"), "update": [1.0, 2.0, 4.0]})
+    with pytest.raises(UserError, match="have 3 items with a value of update, and 6 are wanted"):
+        simulate(SMALL, measures)
+    stimuli, _ = build_stimuli(measures)
+    fit = analyse_once(SMALL, np.random.default_rng(0), stimuli)
+    assert fit.trials == 8 * 6
+    alike, _ = build_stimuli(measures.assign(update=[1.0, 1.0, 2.0]))
+    with pytest.raises(UserError, match="2 items were drawn that all have the same value"):
+        estimate_power(SMALL, [8], [2], 20, stimuli=alike)  # one draw of three
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"participants": 1}, "participants must be 2 or more"),
+        ({"noise_sd": 0.0}, "noise_sd must be above zero"),
+        ({"item_sd": -1.0}, "item_sd must be 0 or more, got -1"),
+        ({"beta": float("nan")}, "beta must be a finite number"),
+    ],
+)
+def test_impossible_experiments(change, message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        replace(SMALL, **change)
+
+
+def test_intervals_hold_the_truth_with_few_items() -> None:
+    """Six items, the measure one number for each: the case in which Wald's intervals are short.
+
+    300 runs at 95 %: below 0.91 or above 0.985 with probability 0.003. By ML with normal
+    quantiles 0.83 are held.
+    """
+    between = replace(SMALL, participants=10, positions=1, item_sd=60.0)
+    assert 0.91 <= coverage(between, 300) <= 0.985
+
+
+def test_power_grows_and_is_alpha_without_an_effect() -> None:
+    """60 runs each; intervals are Clopper and Pearson's, from the counts in the table."""
+    weak = replace(SMALL, beta=16.0)
+    table = estimate_power(weak, [6, 30], [6, 18], 60)
+    power = table.set_index(["participants", "items"])["power"]
+    assert power[30, 18] > 0.9
+    assert power[6, 6] < 0.5
+    assert power[6, 6] < power[30, 6] < power[30, 18]
+    hits = (60 * table["power"]).round().to_numpy()
+    low, high = stats.beta.ppf(0.025, hits, 61 - hits), stats.beta.ppf(0.975, hits + 1, 60 - hits)
+    np.testing.assert_allclose(table["low"], np.where(hits > 0, low, 0))
+    np.testing.assert_allclose(table["high"], np.where(hits < 60, high, 1))
+    assert (table["not_converged"] == 0).all()
+    assert table["mean_estimate"].to_numpy() == pytest.approx(16.0, abs=6.0)
+    none = estimate_power(replace(weak, beta=0.0), [10], [8], 100).iloc[0]
+    assert none["low"] < 0.05 < none["high"]
+    # a point does not depend on which others are asked for
+    again = estimate_power(weak, [30], [6], 60).iloc[0]
+    before = table[(table["participants"] == 30) & (table["items"] == 6)].iloc[0]
+    assert again["mean_estimate"] == before["mean_estimate"]
+
+
+def test_power_does_not_depend_on_the_unit_of_the_measure() -> None:
+    """Milliseconds or minutes, the effect per unit with them: the same trials, so the same fits.
+
+    Unless the measure is standardised, ψ of the slopes counts as none where its sd is 1,000.
+    """
+    rng = np.random.default_rng(3)
+    words = pd.DataFrame({"item": np.repeat(np.arange(12), 2).astype(str), "position": [1, 2] * 12})
+    words["update"] = rng.normal(size=24)
+    truth = Experiment(participants=12, items=12, slope_sd=25.0)
+    found = {}
+    for unit in (1.0, 1e-3, 1e4):
+        stimuli, _ = build_stimuli(words.assign(update=words["update"] * unit))
+        here = replace(truth, beta=20.0 / unit, slope_sd=25.0 / unit)
+        fits = [
+            analyse_once(here, np.random.default_rng([5, run]), stimuli, slopes=True)
+            for run in range(20)
+        ]
+        curve = estimate_power(here, [12], [12], 20, stimuli=stimuli, slopes=True).iloc[0]
+        found[unit] = fits, curve
+        assert curve["mean_estimate"] * unit == pytest.approx(20.0, abs=8.0)
+    fits, curve = found[1.0]
+    assert 10 < np.median([fit.df[1] for fit in fits]) < 30  # participants are the sample
+    for unit, (others, other) in found.items():
+        assert [fit.converged for fit in others] == [fit.converged for fit in fits]
+        for fit, same in zip(others, fits, strict=True):
+            assert fit.df[1] == pytest.approx(same.df[1], rel=1e-3)
+            assert fit.intervals[1] == pytest.approx(np.divide(same.intervals[1], unit), rel=1e-4)
+            assert fit.sds["slope"] * unit == pytest.approx(same.sds["slope"], rel=1e-3, abs=1e-2)
+        for name in ("power", "low", "high", "coverage", "not_converged"):
+            assert other[name] == curve[name]
+
+
+def test_the_analysis_is_that_of_a_comparison() -> None:
+    """One simulated experiment analysed by `compare` gives the same numbers per unit."""
+    rng = np.random.default_rng(2)
+    words = pd.DataFrame({"item": [str(i) for i in range(8)], "update": rng.normal(5, 3000, 8)})
+    stimuli, _ = build_stimuli(words)
+    truth = replace(SMALL, items=8, beta=0.01, slope_sd=0.02)
+    fit = analyse_once(truth, np.random.default_rng(4), stimuli, slopes=True)
+    participant, _, row, response = draw_trials(truth, stimuli, np.random.default_rng(4))
+    trials = words.loc[row, ["item"]].reset_index(drop=True)
+    trials = trials.assign(participant=participant.astype(str), response=response, row=row)
+    ours = compare(join(trials, words), slopes=True).table.iloc[0]
+    low, high = fit.intervals[1]
+    mine = [fit.coefficients[1], fit.errors[1], low, high, fit.df[1], fit.p_values[1]]
+    theirs = ours[["estimate", "se", "low", "high", "df", "p"]].astype(float)
+    np.testing.assert_allclose(mine, theirs, rtol=1e-6)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("slope_sd", [0.0, 25.0])
+@pytest.mark.parametrize("positions", [1, 3])
+def test_coverage_over_many_experiments(positions: int, slope_sd: float) -> None:
+    """2,000 runs: a standard error of 0.005, so 0.93 to 0.97 is four of them to either side."""
+    truth = Experiment(
+        participants=14, items=10, positions=positions, item_sd=40.0, slope_sd=slope_sd
+    )
+    assert 0.93 <= coverage(truth, 2_000, slopes=slope_sd > 0) <= 0.97

@@ -1,0 +1,140 @@
+"""Answers and proportions that logistic models accept, and the messages for others."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from equivocal.people.comparison import compare
+from equivocal.people.joins import join
+from equivocal.people.simulation import Experiment, simulate
+from equivocal.people.trials_summary import write_script
+from lastlayer.errors import UserError
+from tests.cli.commands import fails, run
+
+BETA = 1.2
+
+
+def answers(seed=1, **changes):
+    """Return trials answered 0 or 1; log odds are the simulated response over its noise."""
+    truth = Experiment(participants=16, items=12, positions=2, beta=BETA, intercept=0.3, seed=seed,
+                       participant_sd=0.8, item_sd=0.5, noise_sd=1e-6)  # fmt: skip
+    trials, measures, _ = simulate(truth)
+    rng = np.random.default_rng(seed)
+    chance = 1 / (1 + np.exp(-trials["rt"]))
+    trials = trials.assign(response=(rng.random(len(trials)) < chance) * 1.0, chance=chance)
+    return trials.assign(row=range(2, len(trials) + 2), **changes), measures
+
+
+def test_the_effect_on_answers_is_found() -> None:
+    found = compare(join(*answers()), family="binomial")
+    table = found.table.set_index(["measure", "model"])
+    row = table.loc[("surprise", "together")]
+    assert row["low"] < BETA < row["high"]
+    assert row["delta_aic"] > 10
+    assert table.loc[("rival", "together"), "delta_aic"] < 2
+    assert row["chi2"] == pytest.approx(row["delta_aic"] + 2)
+    assert row["family"] == "binomial"
+    assert np.isnan(row["sd_residual"])
+    assert row["std_estimate"] > row["estimate"] * 0.5  # log odds per sd, not per sd of 0 and 1
+    assert table["converged"].all()
+
+
+def test_scripts_of_answers_and_proportions() -> None:
+    trials, measures = answers()
+    script = write_script(compare(join(trials, measures), family="binomial"), "lme4.R")
+    assert "library(lme4)" in script
+    assert "(1 | item), data = trials, family = binomial,\n  control = " in script
+    assert script.count("control = glmerControl(tolPwrss = 1e-10))") == script.count("<- glmer(")
+    assert "REML" not in script
+    shares = trials.assign(response=[1 / 3, 0.5] * 192, counts=[3, 4] * 192)
+    rng = np.random.default_rng(0)
+    shares["response"] = (
+        rng.binomial(shares["counts"], trials["chance"]) / shares["counts"]
+    ).round(3)
+    found = compare(join(shares, measures, ["surprise"]), family="binomial")
+    script = write_script(found, "lme4.R")
+    assert "family = binomial, weights = counts,\n  control = " in script
+    assert "brm(ones | trials(counts) ~ 1" in write_script(found, "brms.R")
+    ones = found.joined.trials["response"] * found.joined.trials["counts"]
+    np.testing.assert_allclose(ones, ones.round(), atol=1e-12)  # as R needs it
+    row = found.table.iloc[0]
+    assert row["low"] < BETA < row["high"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"response": lambda t: t["response"] * 2}, "is 2 in line .*, and --family bin"),
+        ({"response": lambda t: t["chance"]}, "needs 0 or 1; name another column with --res"),
+        ({"response": 1.0}, "is 1 in every trial, .* name another column with --response"),
+        ({"counts": 0}, "the number of answers is 0 in line 2, and the number"),
+        ({"response": 0.3, "counts": lambda t: 7 + t["row"] % 2}, "is 0.3 in every trial"),
+        ({"response": lambda t: t["chance"].round(3), "counts": 3}, "a proportion of 3 answers"),
+        ({"response": lambda t: (t["item"].astype(int) % 2) * 1.0}, "every item has one answer in"),
+        ({"response": lambda t: (t["participant"] < "p09") * 1.0}, "every participant has one ans"),
+    ],
+)  # fmt: skip
+def test_answers_that_cannot_be_modelled_are_refused(changes, message: str) -> None:
+    trials, measures = answers()
+    with pytest.raises(UserError, match=message):
+        compare(join(trials.assign(**changes), measures), family="binomial")
+
+
+def test_separation_names_the_predictors() -> None:
+    trials, measures = answers()
+    both = trials.merge(measures, on=["item", "position"])
+    above = trials.assign(response=(both["surprise"] > 0.2) * 1.0)
+    with pytest.raises(UserError, match="^surprise separates the answers.*leave it out"):
+        compare(join(above, measures), family="binomial")
+    assert len(compare(join(above, measures, ["rival"]), family="binomial").table) == 1
+    kind = np.where(trials["row"] % 5 == 0, "b", "a")
+    level = trials.assign(kind=kind, response=np.where(kind == "b", 1.0, trials["response"]))
+    with pytest.raises(UserError, match="^kind separates the answers"):
+        compare(join(level, measures, (), ["kind"]), family="binomial")
+
+
+def test_groups_with_one_answer_are_counted() -> None:
+    trials, measures = answers()
+    first = trials["participant"] == "p01"
+    found = compare(join(trials.assign(response=trials["response"].mask(first, 1.0)), measures),
+                    family="binomial")  # fmt: skip
+    assert "1 of 16 participants have one answer only" in found.notes
+
+
+def test_options_that_do_not_fit_the_family_are_refused() -> None:
+    joined = join(*answers())
+    with pytest.raises(UserError, match=r"--log models the logarithm .* leave one out"):
+        compare(joined, family="binomial", log=True)
+    with pytest.raises(UserError, match="must be gaussian or binomial, got 'poisson'"):
+        compare(joined, family="poisson")
+    numbers = join(*answers(response=lambda t: t["chance"], counts=3))
+    with pytest.raises(UserError, match="--counts is for proportions; add --family binomial"):
+        compare(numbers)
+    with pytest.raises(UserError, match="only two values, 0 and 1, .*; add --family binomial.$"):
+        compare(joined)
+
+
+def test_answers_from_the_command_line(tmp_path: Path) -> None:
+    trials, measures = answers()
+    said = trials["response"].map({1.0: "yes", 0.0: "no"})
+    trials = trials.drop(columns=["rt", "response", "row", "chance"]).assign(answer=said)
+    trials.to_csv(tmp_path / "d.csv", index=False)
+    measures.to_csv(tmp_path / "m.csv", index=False)
+    given = ["compare", "d.csv", "--measures", "m.csv", "--family", "binomial", "--out", "o"]
+    said = fails(*given, cwd=tmp_path)
+    assert said.startswith("the values of answer are no, yes, not numbers: ")
+    assert said.endswith("to model how often one of them was given, add --response answer=yes.")
+    said = fails(*given[:4], *given[6:], cwd=tmp_path)
+    assert said.endswith("add --family binomial and --response answer=yes.")
+    wrong = fails(*given, "--response", "answer=maybe", cwd=tmp_path)
+    assert wrong.startswith("--response answer=maybe: no row has it; values of answer are ")
+    wrong = fails(*given, "--response", "answer=yes", "--counts", "n", cwd=tmp_path)
+    assert "has no column 'n'" in wrong
+    assert not (tmp_path / "o").exists()
+    done = run(*given, "--response", "answer=yes", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "response answer=yes, binomial family" in done.stdout
+    table = pd.read_csv(tmp_path / "o" / "compare.csv").set_index(["measure", "model"])
+    assert table.loc[("surprise", "alone"), "low"] < BETA

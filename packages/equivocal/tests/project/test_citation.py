@@ -1,0 +1,98 @@
+"""The software paper, its bibliography and CITATION.cff agree with each other."""
+
+import re
+from pathlib import Path
+
+import yaml
+
+from equivocal.paper.claims import load_full_runs
+from equivocal.paper.settings import read_record
+
+ROOT = Path(__file__).resolve().parents[2]
+SECTIONS = ["Summary", "Statement of need", "State of the field", "Software design"]
+SECTIONS += ["Research impact", "Acknowledgements", "References"]
+PEOPLE = {"family-names", "given-names"}  # the keys of a person; a group has a name alone
+COUNTED = "no,one,two,three,four,five,six,seven,eight,nine,ten,eleven,twelve,thirteen,fourteen"
+STATED = {"title", "authors", "type", "year", "doi"}
+
+
+def read_paper() -> tuple[dict[str, object], str]:
+    """Return the header and the prose of paper.md."""
+    _, header, body = (ROOT / "paper.md").read_text(encoding="utf-8").split("---\n", 2)
+    return yaml.safe_load(header), body
+
+
+def read_bibliography() -> dict[str, str]:
+    """Return the entries of paper.bib by their keys."""
+    text = (ROOT / "paper.bib").read_text(encoding="utf-8")
+    return {entry[1]: entry[0] for entry in re.finditer(r"@\w+\{(\w+),.*?^\}", text, re.M | re.S)}
+
+
+def read_citation() -> dict[str, object]:
+    """Return CITATION.cff."""
+    return yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+
+
+def test_paper_has_the_length_and_the_sections_of_the_journal() -> None:
+    header, body = read_paper()
+    assert {"title", "tags", "authors", "affiliations", "date", "bibliography"} <= set(header)
+    assert re.findall(r"^# (.+)$", body, re.MULTILINE) == SECTIONS
+    assert 750 <= len(body.split()) <= 1000
+
+
+def test_every_reference_of_the_paper_is_listed_and_cited() -> None:
+    _, body = read_paper()
+    cited, listed = set(re.findall(r"@(\w+)", body)), read_bibliography()
+    assert cited == set(listed)
+    for key, entry in listed.items():
+        for field in ("title", "author", "year"):
+            assert re.search(rf"^  {field} = \{{.+\}},?$", entry, re.MULTILINE), (key, field)
+
+
+def test_verdicts_are_counted_alike_everywhere() -> None:
+    """In the article, README and the first page, as recorded of the paper's own results."""
+    (run,) = (run for run in load_full_runs().studies if run.study == "paper")
+    results = [
+        claim["id"] for claim in read_record("claims")["claims"] if claim["kind"] == "result"
+    ]
+    found = [run.verdicts[name] for name in results]
+    kinds = ("replicated", "direction only", "not replicated", "not testable as printed")
+    counts = [len(results), *map(found.count, kinds)]
+    assert sum(counts[1:]) == counts[0] == 14
+    total, *each = (COUNTED.split(",")[count] for count in counts)
+    for page in ("paper.md", "README.md", "docs/index.md"):
+        text = " ".join((ROOT / page).read_text(encoding="utf-8").split())
+        good = f"({each[0]} of its {total} results are replicated"
+        good += f"|Of (its|the paper's) {counts[0]} results, {each[0]} replicate)"
+        good += f", {each[1]} hold in direction only"
+        bad = f", {each[2]} (are not replicated|do not hold),? and {each[3]} cannot be tested"
+        assert re.search(f"{good}{bad} as printed", text), page
+
+
+def test_readme_is_short_and_leads_on_to_five_pages() -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert len(text.split()) <= 700
+    _, _, reading = text.partition("## Read on")
+    assert len(re.findall(r"^- \[", reading.partition("\n## ")[0], re.MULTILINE)) == 5
+
+
+def test_citation_file_is_complete() -> None:
+    """What version 1.2.0 of the Citation File Format requires, and a year for each reference."""
+    citation = read_citation()
+    assert {"cff-version", "message", "title", "authors"} <= set(citation)
+    for reference in citation["references"]:
+        assert set(reference) >= STATED, reference["title"]
+        assert all(set(author) == PEOPLE for author in reference["authors"])
+        assert isinstance(reference["year"], int)
+
+
+def test_implemented_article_is_cited_alike_everywhere() -> None:
+    article, listed = read_citation()["references"][0], read_bibliography()["bhandari2025"]
+    assert f"year = {{{article['year']}}}" in listed
+    assert f"doi = {{{article['doi']}}}" in listed
+    number = article["url"].rpartition("/")[2]
+    for page in ("docs/index.md", "docs/paper.md"):
+        text = (ROOT / page).read_text(encoding="utf-8")
+        assert f"({article['year']})" in text, page
+        assert f"arXiv:{number}" in text, page
+        assert all(author["family-names"] in text for author in article["authors"]), page

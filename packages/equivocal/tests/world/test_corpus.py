@@ -1,0 +1,110 @@
+"""Sampling: reproducible, faithful to the probabilities, collapsible, exportable, large."""
+
+import csv
+from collections import Counter
+
+import numpy as np
+import pytest
+from benchmarks.worlds import write_large_world
+from scipy import stats
+
+from equivocal.world import ImpossibleSentenceError, World, WorldSizeWarning
+from lastlayer.errors import UserError
+
+
+def test_same_seed_same_corpus(paper: World) -> None:
+    assert paper.sample(500, seed=3).texts == paper.sample(500, seed=3).texts
+    assert paper.sample(500, seed=3).texts != paper.sample(500, seed=4).texts
+
+
+def test_a_longer_sample_begins_with_the_shorter_one(paper: World) -> None:
+    assert paper.sample(500, seed=3).texts[:200] == paper.sample(200, seed=3).texts
+
+
+def test_sampled_frequencies_fit_the_exact_probabilities(paper: World) -> None:
+    """χ² over all 448 sentences of 100,000 draws; P(p < 1e-6) is one in a million by design.
+
+    Sampling `like` with the usual agents instead of equal ones gives p < 1e-300.
+    """
+    counts = Counter(paper.sample(100_000, seed=5).texts)
+    expected = np.array([sentence.probability for sentence in paper.sentences]) * 100_000
+    observed = [counts[sentence.text] for sentence in paper.sentences]
+    assert sum(observed) == 100_000
+    assert stats.chisquare(observed, expected).pvalue > 1e-6
+
+
+def test_passives_are_sampled_as_often_as_enumerated(sg2018: World) -> None:
+    """2 of 2 constructions, share 0.05: 100,000 draws give 5,000 ± 69; five deviations allowed."""
+    construction = sg2018.sample(100_000, seed=2).derivations.construction
+    assert abs((construction == 1).sum() - 5_000) < 5 * 69
+
+
+def test_distinct_rows_carry_all_counts(paper: World) -> None:
+    corpus = paper.sample(10_000, seed=0)
+    distinct = corpus.distinct()
+    assert distinct.weight.sum() == corpus.weight.sum() == len(corpus) == 10_000
+    assert len(distinct) == len(set(corpus.texts))
+    assert dict(zip(distinct.texts, distinct.weight, strict=True)) == Counter(corpus.texts)
+
+
+def test_questions_about_collapsed_rows_are_the_same(paper: World) -> None:
+    corpus = paper.sample(300, seed=1)
+    one, other = corpus.queries, corpus.distinct().queries
+    np.testing.assert_array_equal(one.node, other.node)
+    np.testing.assert_allclose(one.weight, other.weight)
+    np.testing.assert_allclose(one.targets(), other.targets())
+
+
+def test_split_parts_share_rows_and_add_up(paper: World) -> None:
+    corpus = paper.sample(300, seed=1)
+    held_out = np.arange(300) < 50
+    kept, other = corpus.split(held_out)
+    assert (kept.weight.sum(), other.weight.sum()) == (250, 50)
+    assert kept.texts == other.texts
+    np.testing.assert_array_equal(kept.queries.node, other.queries.node)
+    np.testing.assert_array_equal(kept.queries.probe, other.queries.probe)
+    total = kept.queries.weight + other.queries.weight
+    np.testing.assert_allclose(total, corpus.queries.weight)
+
+
+def test_csv_has_a_sentence_per_line_and_roles_in_columns(paper: World, tmp_path) -> None:
+    paper.sample(50, seed=0).to_csv(tmp_path / "corpus.csv")
+    rows = list(csv.DictReader((tmp_path / "corpus.csv").read_text().splitlines()))
+    assert len(rows) == 50
+    assert list(rows[0]) == ["sentence", "construction", *paper.roles, "count"]
+    for row in rows:
+        assert row["count"] == "1"
+        assert row["agent"] in row["sentence"]
+        assert row["patient"] in row["sentence"]
+
+
+@pytest.mark.parametrize("n", [0, -1, 2.5, "10", 10**18])
+def test_bad_sizes_are_refused(paper: World, n: object) -> None:
+    with pytest.raises(UserError, match="n must be a whole number"):
+        paper.sample(n)
+
+
+@pytest.mark.parametrize("seed", [-1, 0.5, None])
+def test_bad_seeds_are_refused(paper: World, seed: object) -> None:
+    with pytest.raises(UserError, match="seed must be a whole number"):
+        paper.sample(3, seed=seed)
+
+
+def test_the_whole_world_exports_probabilities(garden: World) -> None:
+    table = garden.all_derivations.to_dataframe()
+    assert table["probability"].sum() == pytest.approx(1)
+
+
+def test_large_world_is_sampled_and_says_that_it_is_not_enumerated() -> None:
+    world = World.from_toml(write_large_world(num_words=2_000, num_actions=200))
+    assert len(world.lexicon.words) == 2_000
+    assert not world.is_exact
+    assert len(world.sample(20_000, seed=0)) == 20_000
+    with pytest.warns(WorldSizeWarning, match="too many to enumerate"):
+        sentences = world.sentences
+    assert sum(sentence.probability for sentence in sentences) == pytest.approx(1)
+    # the first word of the most probable sentence was sampled often, with almost any action
+    beliefs = world.true_beliefs(world.parse(sentences[0].text).first(1), "action")
+    assert beliefs[list(world.file.words["verbs"])].sum() == pytest.approx(1)
+    with pytest.raises(ImpossibleSentenceError, match="it may be possible all the same"):
+        world.true_beliefs(" ".join(list(world.lexicon.words)[:6]), "action")

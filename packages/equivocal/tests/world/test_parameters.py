@@ -1,0 +1,325 @@
+"""Parameters of worlds: declared, set, and saved in the text; exact and bounded arithmetic."""
+
+import re
+import time
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from equivocal.world import World, WorldError, read_example, split_world_name
+from equivocal.world.schema import MOST_LETTERS, Scope, evaluate
+from lastlayer.errors import UserError
+
+VALUES = {"rare": 0.01, "slip_2": 0.1}  # of arithmetic
+TABLE = """
+[parameters]
+lazy = { default = 0.3, most = 0.9, description = "how often the cat chases" }
+spare = { default = "1/4", least = 0.1, most = 0.5 }
+
+[groups]"""
+TEXT = (
+    read_example()
+    .replace("[groups]", TABLE)
+    .replace("dog = 0.6, cat = 0.3", 'dog = "0.9 - lazy", cat = "lazy"')
+    .replace("lawn = 0.5, hedge = 0.25", 'lawn = "(1 - spare)*2/3", hedge = "(1 - spare)/3"')
+    .replace("absent = 0.25", 'absent = "spare"')
+    .replace("mentioned = { place = 0.5 }", 'mentioned = { place = "2*spare" }')
+    .replace("weight = 2", 'weight = "8*spare"')
+)
+
+
+def problems_of(text: str) -> str:
+    with pytest.raises(WorldError) as caught:
+        World.from_toml(text, "my.toml")
+    return str(caught.value)
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("worlds") / "my.toml"
+    path.write_text(TEXT)
+    return path
+
+
+def test_defaults_give_the_world_that_was_written_with_numbers(path: Path, garden: World) -> None:
+    world = World.load(path)
+    assert world.parameters == {"lazy": 0.3, "spare": 0.25}
+    assert world.text == TEXT
+    assert garden.parameters == {}
+    assert world.fingerprint == garden.fingerprint  # 0.9 - 0.3 is 0.6 to the last bit
+
+
+def test_values_are_set_by_argument_and_by_name(path: Path) -> None:
+    world = World.load(path, lazy=0.5, spare="1/5")
+    assert world.parameters == {"lazy": 0.5, "spare": 0.2}
+    named = World.load(f"{path}:lazy=0.5,spare=1/5")
+    both = World.load(f"{path}: lazy = 1/2", spare=np.float64(0.2))
+    assert world.fingerprint == named.fingerprint == both.fingerprint
+    assert world.fingerprint != World.load(path).fingerprint
+    chases = [event for event in world.events if event.roles["action"] == "chase"]
+    cats = sum(event.probability for event in chases if event.roles["agent"] == "cat")
+    assert sum(event.probability for event in chases) == pytest.approx(1.6 / 2.6)
+    assert cats == pytest.approx(0.5 * 1.6 / 2.6)
+
+
+def test_the_text_of_a_world_gives_the_same_world(path: Path, tmp_path: Path) -> None:
+    for name in (f"{path}:lazy=0.5", "slips", "slips:rare=0.03,slip=0.001"):
+        world = World.load(name)
+        (tmp_path / "world.toml").write_text(world.text, encoding="utf-8")
+        again = World.load(tmp_path / "world.toml")
+        assert again.parameters == world.parameters
+        assert again.fingerprint == world.fingerprint
+        assert again.text == world.text
+        assert again.sentences == world.sentences
+        assert "extends" not in again.text
+
+
+def test_a_file_whose_name_has_a_colon_comes_first(path: Path) -> None:
+    odd = path.with_name("my.toml:lazy=0.5")
+    odd.write_text(TEXT.replace("default = 0.3", "default = 0.7"))
+    assert World.load(odd).parameters["lazy"] == 0.7
+    odd.unlink()
+    assert World.load(odd).parameters["lazy"] == 0.5
+
+
+@pytest.mark.parametrize(
+    ("name", "parts"),
+    [
+        ("slips", ("slips", "")),
+        ("slips:rare=0.02,slip=1/50", ("slips", ":rare=0.02,slip=1/50")),
+        ("a/b.toml:rare=1", ("a/b.toml", ":rare=1")),
+        ("C:\\a=b.toml", ("C:\\a=b.toml", "")),
+        ("C:\\my.toml:rare=1", ("C:\\my.toml", ":rare=1")),
+        ("odd:name", ("odd:name", "")),
+        ("x:y=1:z=2", ("x:y=1", ":z=2")),
+    ],
+)
+def test_names_are_split_from_values(name: str, parts: tuple[str, str]) -> None:
+    assert split_world_name(name) == parts
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("slips:rar=0.1", "world 'slips': unknown parameter 'rar': did you mean 'rare'?"),
+        ("slips:rare=0.3", "world 'slips': parameter 'rare' must be from 0 to 0.2, got 0.3."),
+        ("slips:rare=-0.1", "must be from 0 to 0.2, got -0.1."),
+        ("slips:rare=much", "parameter 'rare': this should be a number .* got 'much'"),
+        ("slips:rare=", "parameter 'rare': this should be a number .* got ''"),
+        ("slips:rare=nan", "this should be a number"),
+        ("slips:rare=1e999", "this should be a number"),
+        ("slips:rare=1/0", "divides by zero"),
+        ("slips:rare=0.1,slip", "'slip' is not name=value"),
+        ("slips:rare=0.1,rare=0.1", "'rare=0.1' has a name twice"),
+        ("slipps:rare=0.1", "there is no world 'slipps': did you mean 'slips'?"),
+        ("slips:rare", "there is no world 'slips:rare': did you mean 'slips'?"),
+        ("paper:rare=0.1", "world 'paper' has no parameters, got rare; leave them out"),
+    ],
+)
+def test_wrong_values_are_explained(name: str, message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        World.load(name)
+
+
+def test_a_value_given_twice_is_refused() -> None:
+    with pytest.raises(UserError, match="'rare' is given twice, once in 'slips:rare=0.1'"):
+        World.load("slips:rare=0.1", rare=0.1)
+    with pytest.raises(UserError, match="this should be a number .* got True"):
+        World.load("slips", rare=True)
+    with pytest.raises(UserError, match="unknown parameter 'source'"):
+        World.load("slips", source="me", text="you")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ('cat = "lazy"', 'cat = "lasy"', "unknown parameter 'lasy': did you mean 'lazy'?"),
+        ("default = 0.3", "default = 0.95", "[parameters.lazy]: the default 0.95 is not from 0 to"),
+        ("default = 0.3", "default = true", "[parameters.lazy.default]: this should be a number"),
+        ("default = 0.3, ", "", "[parameters.lazy]: the key 'default' is missing"),
+        ("most = 0.9", "moost = 0.9", "[parameters.lazy]: unknown key 'moost': did you mean"),
+        ("lazy = {", "lambda = {", "[parameters.lambda]: the name of a parameter"),
+        ("spare = {", "'s p' = {", "[parameters.s p]: the name of a parameter"),
+        (
+            "spare = {",
+            "more = 1\nspare = {",
+            "[parameters.more]: 1 is wrong: this should be",
+        ),
+        ("spare = {", "idle = { default = 0 }\nspare = {", "nothing uses the parameter 'idle'"),
+        ("[parameters]", "[parametres]", "unknown key 'parametres': did you mean 'parameters'?"),
+        ('"2*spare"', '"5*spare"', "is at most 1, got 1.25; lower it"),
+        ('"8*spare"', '"spare - 1"', "finite and not negative, got 'spare - 1' (-0.75)"),
+        ('"8*spare"', '"0*spare"', "no event has the word"),
+    ],
+)
+def test_mistakes_in_a_file_are_explained(old: str, new: str, message: str) -> None:
+    assert old in TEXT
+    assert message in problems_of(TEXT.replace(old, new, 1))
+
+
+def test_values_that_break_a_world_are_explained() -> None:
+    text = TEXT.replace("most = 0.9", "most = 1.0")
+    with pytest.raises(WorldError, match=r"not negative, got '0.9 - lazy' \(-0.1\)"):
+        World.from_toml(text, "my.toml", {"lazy": 1.0})
+
+
+def test_an_action_of_weight_zero_never_happens() -> None:
+    assert len(World.load("slips", rare=0).grammar.actions) == 12
+    nothing = TEXT.replace('"8*spare"', '"0*spare"').replace(
+        "[actions.find]", "[actions.find]\nweight = 0"
+    )
+    assert "[actions]: all weights are 0" in problems_of(nothing)
+
+
+def test_a_world_extends_one_of_the_package(paper: World) -> None:
+    plain = World.from_toml('extends = "paper"\nname = "mine"')
+    assert plain.name == "mine"
+    assert plain.fingerprint == paper.fingerprint
+    features = [*(paper.file.features or ()), "cake"]
+    more = World.from_toml(
+        f'extends = "slips"\nname = "more"\nfeatures = {features}\n'
+        'parameters.rare.default = 0.05\nwords.food.cake = "cake"\n'
+        'actions.eat = { patient = "food", location = "kitchen" }\n'
+    )
+    assert more.parameters == {"rare": 0.05, "slip": 0.02}
+    assert more.true_beliefs("the girl eats", "patient")["cake"] == pytest.approx(1 / 7)
+    assert "there is no world 'papr' in the package: did you mean 'paper'?" in problems_of(
+        'extends = "papr"'
+    )
+    assert "my.toml extends: there is no world ['x'] in the package" in problems_of(
+        'extends = ["x"]'
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("1/3", Fraction(1, 3)),
+        (" 0.25 ", Fraction(1, 4)),
+        ("1e-3", Fraction(1, 1000)),
+        ("2.5E+1", Fraction(25)),
+        (".5", Fraction(1, 2)),
+        ("1 - 2*rare", Fraction(98, 100)),
+        ("(1 - rare)/2", Fraction(99, 200)),
+        ("-(rare - 3*slip_2)", Fraction(29, 100)),
+        ("1 - 1/2 - 1/3", Fraction(1, 6)),  # from the left
+        ("2 + 3 * 4 / 6", Fraction(4)),
+        ("+rare", Fraction(1, 100)),  # the hundredth, and not the float nearest to it
+    ],
+)
+def test_arithmetic_is_exact(text: str, expected: Fraction) -> None:
+    assert evaluate(text, Scope(VALUES)) == expected
+
+
+EXPRESSIONS = st.recursive(
+    st.sampled_from(["rare", "slip_2", "1", "0.3", "7"]),
+    lambda inner: st.builds("({} {} {})".format, inner, st.sampled_from("+-*/"), inner),
+    max_leaves=12,
+)
+
+
+@given(text=EXPRESSIONS)
+def test_random_arithmetic_agrees_with_fractions_of_python(text: str) -> None:
+    if len(text) > MOST_LETTERS:
+        return
+    exact = {name: Fraction(str(value)) for name, value in VALUES.items()}
+    in_python = re.sub(r"\b[\d.]+", r"Fraction('\g<0>')", text)
+    try:
+        expected = eval(in_python, {"Fraction": Fraction, **exact})  # our own text
+    except ZeroDivisionError:
+        with pytest.raises(ValueError, match="divides by zero"):
+            evaluate(text, Scope(VALUES))
+    else:
+        assert evaluate(text, Scope(VALUES)) == expected
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", " ", "+", "1 +", "()", "1,2", "1 2", "rare slip_2", "1//2", "2**9**9", "9**9**9**9"),
+        *("1 if rare else 2", "1if 2else 3", "rare < 1", "not rare", "True", "None", "1j", "0x1f"),
+        *("rare.real", "rare()", "__import__('os')", "[1]", "{1}", "'1'", "f'{rare}'", "lambda: 1"),
+        *(
+            "(1",
+            "1)",
+            "(" * 90 + "1" + ")" * 90 + "x",
+            "1\n+1",
+            "1;2",
+            "a := 1",
+            "1_000",
+            "1e",
+            "🍕",
+        ),
+        *(
+            "1e999",
+            "1e-9999",
+            "1.5.2",
+            "1.if",
+            "\0",
+            "1 #",
+            "1\\\n+1",
+            "rare!",
+            "½",
+            "١",
+            "𝐫𝐚𝐫𝐞",
+            "0 * ½",
+            "1" * 300,
+        ),
+    ],
+)
+def test_nothing_else_is_arithmetic(text: str) -> None:
+    with pytest.raises(ValueError, match=r"\w"):
+        evaluate(text, Scope(VALUES))
+
+
+def test_unknown_parameters_propose_the_nearest() -> None:
+    with pytest.raises(ValueError, match="unknown parameter 'rar': did you mean 'rare'?"):
+        evaluate("1 - rar", Scope(VALUES))
+
+
+@pytest.mark.parametrize("text", ["-" * (MOST_LETTERS - 1) + "1", "(" * 99 + "1" + ")" * 99])
+def test_the_deepest_text_that_fits_is_evaluated_or_refused(text: str) -> None:
+    try:
+        assert abs(evaluate(text, Scope())) == 1
+    except ValueError as error:
+        assert "not arithmetic" in str(error)
+
+
+def test_the_largest_numbers_that_fit_take_no_time() -> None:
+    began = time.monotonic()
+    evaluate("*".join(["1e308"] * 33) + "/3", Scope())
+    evaluate("/".join(["1e-308"] * 28), Scope())
+    assert time.monotonic() - began < 1
+
+
+PIECES = st.lists(
+    st.sampled_from([*"+-*/()., \n#_eE'", "**", "rare", "if", "or", "1", "0", ".5", "9" * 30]),
+    max_size=40,
+).map("".join)
+
+
+@settings(max_examples=300)
+@given(text=st.one_of(st.text(max_size=250), PIECES))
+def test_garbage_is_a_number_or_a_mistake(text: str) -> None:
+    """Warnings are errors in tests, so this also finds warnings of Python's parser."""
+    try:
+        assert isinstance(evaluate(text, Scope(VALUES)), Fraction)
+    except ValueError as error:
+        assert str(error)
+
+
+@settings(max_examples=100, deadline=2000)
+@given(text=st.one_of(st.text(st.characters(codec="utf-8"), max_size=50), PIECES))
+def test_garbage_in_a_world_file_is_a_world_error(text: str) -> None:
+    import tomli_w
+
+    line = tomli_w.dumps({"cat": text}).strip()
+    world = read_example().replace("cat = 0.3", line)
+    try:
+        World.from_toml(world, "my.toml")
+    except WorldError as error:
+        assert str(error).startswith("my.toml")

@@ -1,0 +1,298 @@
+"""Checks of the arguments that callers pass to the samplers, with one sentence for each mistake.
+
+A message names the argument, the value received, the rule and a way out. JAX traces nothing here.
+"""
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from numbers import Real
+from typing import Any, NoReturn
+
+import numpy as np
+
+from lastlayer.errors import UserError, did_you_mean, join_names
+
+__all__ = ["check_bool", "check_choice", "check_int", "fail"]
+
+
+def fail(message: str) -> NoReturn:
+    """Raise the one kind of error that the caller can fix."""
+    raise UserError(message)
+
+
+@contextmanager
+def name_argument(name: str) -> Iterator[None]:
+    """Put the name of an argument before messages about its parts: "validation features must …"."""
+    try:
+        yield
+    except UserError as error:
+        raise UserError(f"{name} {error}") from None
+
+
+def _read_array(value: Any, name: str) -> np.ndarray:
+    """Read any array-like as a NumPy array; refuse sparse, masked and ragged ones."""
+    if hasattr(value, "toarray"):
+        fail(f"{name} must be a dense array, got a sparse {type(value).__name__}; use .toarray().")
+    if isinstance(value, np.ma.MaskedArray) and np.ma.getmaskarray(value).any():
+        fail(f"{name} must have no masked entries; impute them with .filled(...) or drop the rows.")
+    try:
+        array = np.asarray(value)
+    except (TypeError, ValueError, RuntimeError) as error:  # ragged; a tensor that has gradients
+        said = str(error).split("\n")[0].split(". ")[0].rstrip(".")
+        if hasattr(value, "chunks"):  # zarr, HDF5
+            fail(f"{name} cannot be read ({said}); restore the file.")
+        fail(f"{name} must be one array of numbers, with rows of equal length: {said}.")
+    if array.dtype != object:
+        return array
+    for entry in array.flat:  # a data frame of several kinds of numbers, nullable ones
+        if not isinstance(entry, Real | np.bool_):
+            fail(f"{name} must hold numbers, got {entry!r:.60}; encode or impute it first.")
+    return array.astype(np.float64)
+
+
+def check_numbers(value: object, name: str, *, finite: bool = True) -> np.ndarray:
+    """Return an array of real numbers; unless `finite` is False, they must be finite."""
+    array = _read_array(value, name)
+    if not (np.issubdtype(array.dtype, np.number) or array.dtype == bool):
+        if isinstance(value, str):
+            fail(f"{name} must be an array, got {value!r:.60}; np.load(…, mmap_mode='r') opens it.")
+        fail(f"{name} must hold numbers, got {array.dtype}; encode them first.")
+    if np.issubdtype(array.dtype, np.complexfloating):
+        fail(f"{name} must hold real numbers, got {array.dtype}; Complex data not supported.")
+    # a mask of the whole array would take memory; NaN is both its minimum and its maximum
+    if finite and array.size and not (np.isfinite(array.min()) and np.isfinite(array.max())):
+        bad = tuple(int(i[0]) for i in np.nonzero(~np.isfinite(array))) if array.ndim else ()
+        where = f" at index {bad}" if bad else ""
+        way_out = "remove or impute NaN and infinity first"
+        if name.endswith("targets"):
+            way_out = "leave such labels out with counts of 0"
+        fail(f"{name} must be finite, got {array[bad]}{where}; {way_out}.")
+    return array
+
+
+def check_features(features: object, dtype: Any, name: str = "features") -> np.ndarray:
+    """Return (N, D) in the precision of `choose_dtype`; errors call it `name`."""
+    psi = check_numbers(features, name)
+    if psi.ndim != 2:
+        way_out = "drop axes of length one, or flatten what belongs to a row"
+        if psi.ndim < 2:
+            way_out = "reshape one column to (N, 1)"
+        fail(f"{name} must have shape (N, D), got {psi.shape}; {way_out}.")
+    if 0 in psi.shape:
+        fail(f"{name} must have at least one row and one column, got shape {psi.shape}.")
+    return _convert(psi, name, choose_dtype(psi, dtype))
+
+
+def choose_dtype(features: Any, dtype: Any) -> np.dtype:
+    """Return the precision of a run: as given, or float32 if the features are, else float64."""
+    single, double = np.dtype("float32"), np.dtype("float64")
+    if dtype is None:
+        return single if features.dtype == single else double
+    try:
+        kind = np.dtype(dtype)
+    except TypeError:
+        kind = np.dtype(object)
+    if kind not in (single, double):
+        fail(f"dtype must be float32 or float64, got {dtype!r}.")
+    return kind
+
+
+def _convert(array: np.ndarray, name: str, dtype: np.dtype) -> np.ndarray:
+    """Convert to the precision of the run, in which all numbers must still be finite."""
+    with np.errstate(over="ignore", under="ignore"):
+        converted: np.ndarray = array.astype(dtype, copy=False)
+    if converted.size and not (np.isfinite(converted.min()) and np.isfinite(converted.max())):
+        largest = max(-float(array.min()), float(array.max()))
+        fail(
+            f"{name} must stay below {np.finfo(dtype).max:.0e} in {dtype}, got {largest:.0e}; "
+            'rescale or sample with dtype="float64".'
+        )
+    return converted
+
+
+def check_counts(counts: object, num_rows: int, dtype: np.dtype, targets: Any = None) -> np.ndarray:
+    """Return how often each row was seen, (N,), or each target, (N, K); by default ones."""
+    if counts is None:
+        return np.ones(num_rows, dtype)
+    c = check_numbers(counts, "counts")
+    if c.shape != (num_rows,) and not (c.ndim == 2 and c.shape == np.shape(targets)):
+        fail(
+            f"counts must have shape ({num_rows},), one per row of features, or that of targets "
+            f"(N, K), got {c.shape}."
+        )
+    if (c < 0).any():
+        row, *_ = np.argwhere(c < 0)[0]
+        fail(f"counts must be ≥ 0, got {c[c < 0][0]} in row {row}; use 0 to leave it out.")
+    return _convert(c, "counts", dtype)
+
+
+def check_targets(targets: object, counts: np.ndarray, *, softmax: bool) -> np.ndarray:
+    """Return (N, K) targets, each between 0 and its row's count."""
+    if counts.ndim == 2 and softmax:
+        fail("counts of shape (N, K) are for likelihood='bernoulli'; a softmax takes (N,).")
+    t = _read_array(targets, "targets")
+    if not counts.all() and t.shape[:1] == counts.shape[:1]:  # NaN may stand for a missing target
+        missing = counts.reshape(*counts.shape, *[1] * (t.ndim - counts.ndim)) == 0
+        t = np.where(missing, 0, t)
+    t = check_numbers(t, "targets")
+    if t.ndim not in (1, 2) or 0 in t.shape[1:]:
+        fail(f"targets must have shape (N,) or (N, K) with K ≥ 1, got {t.shape}.")
+    if len(t) != len(counts):
+        fail(f"targets must have one row per row of features, got {len(t)} for {len(counts)}.")
+    if t.ndim == 1:
+        t = encode_classes(t, counts) if softmax else t[:, None]
+    t = _clip_to_counts(_convert(t, "targets", counts.dtype), counts)
+    if softmax and t.shape[1] < 2:
+        fail("targets of a softmax need at least 2 classes, got 1; use likelihood='bernoulli'.")
+    if softmax and (np.abs(t.sum(axis=1) - counts) > 1e-5 * np.maximum(counts, 1)).any():
+        row = int(np.argmax(np.abs(t.sum(axis=1) - counts)))
+        fail(
+            f"targets of a softmax must sum to the row's count over the classes, got "
+            f"{t[row].sum():g} with count {counts[row]:g} in row {row}."
+        )
+    return t
+
+
+def _clip_to_counts(t: np.ndarray, counts: np.ndarray) -> np.ndarray:
+    """Check targets against 0 and their counts; clip what exceeds a count by round-off."""
+    most = counts + 8 * np.finfo(counts.dtype).eps * np.maximum(counts, 1)
+    if counts.ndim == 2:
+        wrong, over = ((t < 0) | (t > most)).any(axis=1), (t > counts).any()
+    else:
+        low, high = t.min(axis=1), t.max(axis=1)  # no mask of the whole array
+        wrong, over = (low < 0) | (high > most), (high > counts).any()
+    if wrong.any():
+        row = int(np.argmax(wrong))
+        column = int(np.argmax((t[row] < 0) | (t[row] > most[row])))
+        count = np.broadcast_to(counts[row], t[row].shape)[column]
+        classes = t.shape[1] == 1 and (counts == 1).all() and ((t >= 0) & (t % 1 == 0)).all()
+        way_out = "; for class numbers, (N,), pass likelihood='softmax'" if classes else ""
+        fail(
+            f"targets must lie between 0 and the row's count, got {t[row, column]:g} with count "
+            f"{count:g} in row {row}, output {column}; use 0/1, fractions, or pass counts{way_out}."
+        )
+    return np.minimum(t, counts if counts.ndim == 2 else counts[:, None]) if over else t
+
+
+def encode_classes(
+    labels: np.ndarray, counts: np.ndarray, num_classes: int | None = None
+) -> np.ndarray:
+    """Return (N, K) rows that sum to the counts, from class numbers.
+
+    A class may be absent only where their number is known.
+    """
+    most = np.inf if num_classes is None else num_classes
+    wrong = (labels != np.floor(labels)) | (labels < 0) | (labels >= most)
+    if wrong.any():
+        last = "K−1" if num_classes is None else num_classes - 1
+        fail(
+            f"targets of a softmax must be class numbers 0 … {last} (one per row) or an (N, K) "
+            f"array, got {labels[wrong][0]}."
+        )
+    classes = num_classes or int(labels.max(initial=-1)) + 1
+    if classes > 65_536:
+        fail(f"targets name class {classes - 1}; number the classes from 0 without gaps.")
+    absent = np.setdiff1d(np.arange(classes), labels)
+    if num_classes is None and len(absent):
+        fail(
+            f"no target is of class {absent[0]}, and {classes - 1} is named: number the classes "
+            "from 0 without gaps, or pass an (N, K) array."
+        )
+    return np.eye(classes)[labels.astype(int)] * counts[:, None]
+
+
+def check_prior_variance(
+    variance: object, num_features: int, dtype: np.dtype, num_outputs: int = 0
+) -> np.ndarray:
+    """Return (D,) variances, or (K, D) where outputs have their own; the precision must hold them.
+
+    They are given as one number, one per feature, or, unless `num_outputs` is 0, as one or D
+    numbers per output.
+    """
+    if variance is None or isinstance(variance, str):
+        hint = did_you_mean(str(variance), ["auto"]) or "."
+        fail(f"prior_variance must be 'auto' or numbers, got {variance!r:.60}{hint}")
+    v = check_numbers(variance, "prior_variance").astype(np.float64)
+    each = [(num_outputs, 1), (num_outputs, num_features)] if num_outputs else []
+    if v.shape not in {(), (num_features,), *each}:
+        rows = (
+            f", or {each[0]} or {each[1]}, a row per output" if each else ", alike for all outputs"
+        )
+        fail(
+            f"prior_variance must be a number or have shape ({num_features},), one per feature"
+            f"{rows}, got {v.shape}; only diagonal priors are served."
+        )
+    least, most = np.finfo(dtype).tiny, np.finfo(dtype).max / 1e6  # room for sums of variances
+    if v.size and not (least <= v.min() and v.max() <= most):
+        wrong = v.min() if v.min() < least else v.max()
+        if wrong <= 0:
+            fail(
+                f"prior_variance must be positive, got {wrong:g}; to hold a weight fixed, use a "
+                "small one such as 1e-8 and the value as its prior_mean."
+            )
+        fail(
+            f"prior_variance must lie between {least:.0e} and {most:.0e} in {dtype}, got "
+            f"{wrong:g}; rescale the features so that it is near 1."
+        )
+    if v.ndim < 2 or (v == v[0]).all():
+        return np.broadcast_to(v if v.ndim < 2 else v[0], (num_features,))
+    return np.broadcast_to(v, (num_outputs, num_features))
+
+
+def check_prior_mean(
+    mean: object, num_outputs: int, num_features: int, dtype: np.dtype
+) -> np.ndarray:
+    """Return (K, D), or (1, D) where all outputs share it."""
+    m = _convert(check_numbers(mean, "prior_mean"), "prior_mean", dtype)
+    shapes = {(), (num_features,), (1, num_features), (num_outputs, num_features)}
+    if m.shape not in shapes:
+        fail(
+            f"prior_mean must be a number or have shape ({num_features},) or "
+            f"({num_outputs}, {num_features}), got {m.shape}."
+        )
+    return np.broadcast_to(m, (len(m) if m.ndim == 2 else 1, num_features))
+
+
+def check_int(value: object, name: str, *, least: int, most: int | None = None) -> int:
+    """Return a whole number from `least` to `most`."""
+    greatest = np.inf if most is None else most
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, int | np.integer)
+        or not least <= value <= greatest
+    ):
+        rule = f"≥ {least}" if most is None else f"between {least} and {most}"
+        fail(f"{name} must be a whole number {rule}, got {value!r:.60}.")
+    return int(value)
+
+
+def check_bool(value: object, name: str) -> bool:
+    """Return True or False; refuse other values, even those that Python takes for true."""
+    if not isinstance(value, bool | np.bool_):
+        fail(f"{name} must be True or False, got {value!r}.")
+    return bool(value)
+
+
+def check_callable(value: object, name: str) -> None:
+    """Refuse what is neither None nor can be called."""
+    if value is not None and not callable(value):
+        fail(f"{name} must be a function or None, got {value!r}.")
+
+
+def check_positive(value: Any, name: str, *, below: float = np.inf) -> float:
+    """Return a finite number in (0, below)."""
+    if isinstance(value, bool) or not isinstance(value, int | float | np.number):
+        fail(f"{name} must be a number, got {value!r}.")
+    if not (0 < value < below and value <= np.finfo(float).max):  # nor is NaN
+        rule = "> 0" if below == np.inf else f"between 0 and {below:g}"
+        hint = f"; for {value:g} % pass {value / 100:g}" if below == 1 and 10 < value < 100 else ""
+        fail(f"{name} must be {rule} and finite, got {value!r:.60}{hint}.")
+    return float(value)
+
+
+def check_choice(value: object, name: str, options: Iterable[str]) -> None:
+    """Check that a value is one of a few names; suggest the nearest."""
+    choices = [str(option) for option in options]
+    if value not in choices:
+        hint = did_you_mean(str(value), choices)
+        fail(f"{name} must be one of {join_names(choices)}, got {value!r}{hint or '.'}")

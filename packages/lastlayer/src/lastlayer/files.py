@@ -1,0 +1,243 @@
+"""Safe reading and writing of single files: atomic writes, checksums, limits on untrusted files.
+
+Every reader of `equivocal.store` opens its file with `open_limited`, which checks its kind and its
+size and raises an `UnreadableError` if either is wrong. Each reader sets its own limit of size.
+
+A file is written under a temporary name in the same folder and then renamed. A killed process can
+leave such a temporary file; `remove_orphans` finds it by its name.
+"""
+
+import errno
+import hashlib
+import os
+import re
+import secrets
+import stat
+import unicodedata
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path, PureWindowsPath
+from tempfile import TemporaryFile
+from typing import BinaryIO
+
+from lastlayer.errors import UserError
+
+__all__ = [
+    "compute_checksum",
+    "ensure_writable",
+    "explain_write_errors",
+    "remove_orphans",
+    "write_atomically",
+    "write_text_atomically",
+]
+
+# Names of temporary files: .NAME.0123abcd.tmp here, .tmpAbC123 (safetensors), .tmpabc_1234 (Python)
+ORPHAN = re.compile(r"\..+\.[0-9a-f]{8}\.tmp|\.tmp([A-Za-z0-9]{6}|[a-z0-9_]{8})")
+FULL = {errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC)}  # Windows has no quota
+DEPTH = 4  # how many levels of folders a run makes in its own folder
+
+
+class UnreadableError(UserError):
+    """A file that is refused; callers with better advice build their message from `reason`."""
+
+    def __init__(self, path: str | Path, reason: str, advice: str = "") -> None:
+        self.reason = reason
+        way_out = f"; {advice}" if advice else ""
+        super().__init__(f"cannot read {path!s:.200}: {reason:.300}{way_out}.")
+
+
+@contextmanager
+def open_limited(path: Path, most: int) -> Iterator[tuple[BinaryIO, int]]:
+    """Open an ordinary file of at most `most` bytes, and yield it together with its size.
+
+    Pipes and devices, which could be read for ever, are refused without being opened.
+    """
+    try:
+        if not stat.S_ISREG(path.stat().st_mode):
+            raise UnreadableError(path, "it is not an ordinary file", "give the path of a file")
+        with path.open("rb") as file:
+            size = os.fstat(file.fileno()).st_size
+            if size > most:
+                why = f"it has {format_size(size)}, and at most {format_size(most)} are read"
+                raise UnreadableError(path, why, "give a smaller file")
+            yield file, size
+    except FileNotFoundError:
+        raise UnreadableError(path, "it is not there", "check its name and folder") from None
+    except OSError as error:
+        raise UnreadableError(path, error.strerror or str(error)) from None
+    except ValueError as error:
+        if isinstance(error, UserError) or "null" not in str(error):
+            raise
+        raise UnreadableError(repr(path), "its name holds a NUL character") from None
+
+
+def format_size(size: int) -> str:
+    """Format a number of bytes for people.
+
+    Parameters
+    ----------
+    size : int
+        The number of bytes.
+
+    Returns
+    -------
+    str
+        At most three digits, and a binary unit.
+
+    Examples
+    --------
+    >>> format_size(1 << 20), format_size(1_500_000_000), format_size(12)
+    ('1 MiB', '1.4 GiB', '12 bytes')
+    """
+    for unit, name in ((1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")):
+        if size >= unit:
+            return f"{size / unit:.3g}"[:4].rstrip(".") + f" {name}"
+    return f"{size} bytes"
+
+
+def resolve_inside(folder: str | Path, name: str, where: str, *, links: bool = False) -> Path:
+    """Return the path that a name in an untrusted file refers to, which must lie in `folder`.
+
+    Paths given on the command line are trusted and are not checked here.
+
+    Parameters
+    ----------
+    folder : str or Path
+        Where the file that contains the name is.
+    name : str
+        The name, as written there.
+    where : str
+        What messages call the setting.
+    links : bool
+        Whether a symbolic link may lead out of the folder.
+
+    Returns
+    -------
+    Path
+        The path, which need not exist.
+
+    Raises
+    ------
+    UserError
+        For an absolute path, a `..`, a link that leads out of the folder, or no name at all.
+    """
+    folder, written = Path(folder), PureWindowsPath(name)  # reads both / and \, and drives
+    outside = bool(written.anchor) or ".." in written.parts or Path(name).is_absolute()
+    try:
+        path = folder / name
+        path.exists()
+        leaves = not path.resolve().is_relative_to(folder.resolve())
+    except (OSError, RuntimeError, ValueError):  # a name too long, a link to itself, a NUL
+        raise UserError(f"{where} = {name!r:.80} cannot be looked up; rename the file.") from None
+    if not name or outside or (leaves and not links):
+        why = "leads out of its folder" if name else "names no file"
+        raise UserError(
+            f"{where} = {name!r:.200} {why}; put the file itself beside the one that names it, or "
+            "give its path on the command line."
+        )
+    return path
+
+
+def is_plain_name(name: str) -> bool:
+    """Return whether a name can be part of a file's name: one line, no slashes, not long.
+
+    Parameters
+    ----------
+    name : str
+        The name, of unknown origin.
+
+    Returns
+    -------
+    bool
+        False for an empty name, and for one with control characters.
+
+    Examples
+    --------
+    >>> is_plain_name("reversal"), is_plain_name("a/../../b"), is_plain_name("")
+    (True, False, False)
+    """
+    signs = {"/", "\\", ":"}
+    return 0 < len(name.encode("utf-8", "replace")) <= 100 and not any(
+        letter in signs or unicodedata.category(letter).startswith("C") for letter in name
+    )
+
+
+@contextmanager
+def write_atomically(path: str | Path) -> Iterator[Path]:
+    """Yield a temporary path in the same folder, which replaces `path` if the block succeeds.
+
+    A killed process leaves at most a hidden `.NAME.XXXX.tmp`, never half of `path`. The block
+    should do nothing but write: an `OSError` in it is reported as a failure to write.
+    """
+    path = Path(path)
+    if path.exists() and not path.is_file():  # a folder or a device must not be replaced by a file
+        raise UserError(f"cannot write to {path}: it is not an ordinary file; choose another name.")
+    temporary = path.parent / f".{path.name}.{secrets.token_hex(4)}.tmp"
+    try:  # begins before the file exists, since Ctrl-C may come while it is being created
+        with explain_write_errors(path):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            temporary.touch(exist_ok=False)
+            mode = temporary.stat().st_mode
+            yield temporary
+            temporary.chmod(mode)  # safetensors makes files that only their owner may read
+            # without this, a power failure may leave an empty file under the new name
+            with temporary.open("rb+") as written:
+                os.fsync(written.fileno())
+            temporary.replace(path)
+    finally:
+        with suppress(OSError):  # fails on a disk that became read-only, which was reported above
+            temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def explain_write_errors(path: Path) -> Iterator[None]:
+    """Turn errors of the system that keep a file from being written into a `UserError`."""
+    try:
+        yield
+    except UserError:
+        raise
+    except Exception as error:
+        # safetensors has an error type of its own, with the system's number: "… (os error 28)"
+        wrapped = re.search(r"\(os error (\d+)\)", str(error))
+        if not isinstance(error, OSError) and wrapped is None:
+            raise
+        number = int(wrapped[1]) if wrapped else getattr(error, "errno", None)
+        reason = str(error) if number is None else os.strerror(number)
+        room = "make room, or " if number in FULL else ""
+        way_out = f"{room}choose another place"
+        raise UserError(f"cannot write to {path}: {reason}; {way_out}.") from None
+
+
+def ensure_writable(directory: str | Path) -> None:
+    """Create a folder and check that it can be written to, before work on its content begins."""
+    directory = Path(directory)
+    with explain_write_errors(directory):
+        directory.mkdir(parents=True, exist_ok=True)
+        with TemporaryFile(dir=directory, prefix=".tmp"):  # has no name, where the system allows it
+            pass
+
+
+def write_text_atomically(path: str | Path, text: str) -> None:
+    """Write text (UTF-8) so that `path` is never half-written."""
+    with write_atomically(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")
+
+
+def remove_orphans(folder: Path) -> None:
+    """Remove temporary files that killed processes left in a folder or up to four levels below it.
+
+    No other process may be writing there; `equivocal.store.locks` ensures that.
+    """
+    for depth in range(DEPTH + 1):
+        for file in folder.glob("*/" * depth + ".*"):
+            if ORPHAN.fullmatch(file.name) and file.is_file() and not file.is_symlink():
+                file.unlink(missing_ok=True)
+
+
+def compute_checksum(path: Path) -> str | None:
+    """Return the SHA-256 of a file, or None where it cannot be read."""
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError:
+        return None

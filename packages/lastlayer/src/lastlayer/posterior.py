@@ -1,0 +1,301 @@
+"""A posterior over last-layer weights, with its predictions, their uncertainty and diagnostics.
+
+For a new row ψ the logits are ψ·θ_k. With y = σ(ψ·θ_k) (or a softmax over k):
+
+    predict_proba            E[y]
+    predict_interval         quantiles of y over the posterior
+    predict_sd               standard deviation of y over the posterior
+    entropies    total        H(E[y])            uncertainty of the prediction
+                 expected     E[H(y)]            what more rows would not remove (aleatoric)
+                 information  H(E[y]) − E[H(y)]  mutual information with the weights (epistemic)
+
+This is docs/maths.md (28), computed in `predictions`; `posterior_files` saves posteriors. Particles
+of a Gaussian are drawn when they are first used.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+from lastlayer.engine.ensembles import draw
+from lastlayer.engine.inputs import check_features, check_positive, fail
+from lastlayer.engine.problem import Likelihood
+from lastlayer.info import Info
+from lastlayer.posterior_files import Contents, load_posterior, save_posterior
+from lastlayer.predictions import Gaussian, Particles
+
+CHUNK = 1 << 24  # numbers held in memory at a time while predicting
+
+
+class Entropies(NamedTuple):
+    """Predictive uncertainty in nats, (N, K); for a softmax (N, 1)."""
+
+    total: np.ndarray
+    expected: np.ndarray
+    information: np.ndarray
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class Posterior:
+    """Weights θ_k of K outputs: draws, moments, predictions; `info` says whether to trust them."""
+
+    draws: "np.ndarray | Draws"  # (K, J, D), or the recipe to draw them
+    mean: np.ndarray  # (K, D)
+    covariance: np.ndarray  # (K, D, D)
+    info: Info
+    likelihood: Likelihood = Likelihood.BERNOULLI
+    gaussian: bool = True  # predict by mean and covariance; otherwise by the particles
+    chains: int = 1
+
+    def __repr__(self) -> str:
+        K, D = self.mean.shape
+        size = f"{K} output{'s' * (K != 1)} × {D} weights, {self.num_particles} particles"
+        return f"<Posterior of {size}, {self.info.method}: {self.info.message}>"
+
+    @cached_property
+    def particles(self) -> np.ndarray:
+        """The draws, (K, J, D); a Gaussian's are drawn at the first use."""
+        return self.draws if isinstance(self.draws, np.ndarray) else self.draws.make()
+
+    @property
+    def num_particles(self) -> int:
+        """The number of draws J."""
+        return int(self.draws.shape[1])
+
+    def predict_proba(self, features: Any) -> np.ndarray:
+        """Return the probability E[y] of each row and output.
+
+        Parameters
+        ----------
+        features : (N, D)
+            Rows as the posterior was made with; no intercept is added.
+
+        Returns
+        -------
+        numpy.ndarray
+            (N, K).
+        """
+        return self._apply_by_rows(features, "average_probability")
+
+    def predict_interval(self, features: Any, level: float = 0.9) -> tuple[np.ndarray, np.ndarray]:
+        """Return the ends of the central `level` of y over the posterior.
+
+        Parameters
+        ----------
+        features : (N, D)
+            Rows as the posterior was made with; no intercept is added.
+        level : float
+            Share of the posterior between the two ends, in (0, 1).
+
+        Returns
+        -------
+        low, high : numpy.ndarray
+            Each (N, K).
+        """
+        check_positive(level, "level", below=1.0)
+        ends = ((1 - level) / 2, (1 + level) / 2)
+        both = self._apply_by_rows(features, "compute_quantiles", ends)
+        return both[..., 0], both[..., 1]
+
+    def predict_sd(self, features: Any) -> np.ndarray:
+        """Return the standard deviation of y over the posterior.
+
+        Parameters
+        ----------
+        features : (N, D)
+            Rows as the posterior was made with; no intercept is added.
+
+        Returns
+        -------
+        numpy.ndarray
+            (N, K).
+        """
+        return self._apply_by_rows(features, "compute_sd")
+
+    def entropies(self, features: Any) -> Entropies:
+        """Return the total, aleatoric and epistemic uncertainty of each prediction, in nats.
+
+        Parameters
+        ----------
+        features : (N, D)
+            Rows as the posterior was made with; no intercept is added.
+
+        Returns
+        -------
+        Entropies
+            `total`, `expected` (aleatoric) and `information` (epistemic), each (N, K), or (N, 1)
+            for a softmax.
+        """
+        stacked = self._apply_by_rows(features, "compute_entropies")
+        return Entropies(*np.moveaxis(stacked, -1, 0))
+
+    def logits(self, features: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Return the mean and standard deviation of the logits ψ·θ_k.
+
+        Parameters
+        ----------
+        features : (N, D)
+            Rows as the posterior was made with; no intercept is added.
+
+        Returns
+        -------
+        mean, sd : numpy.ndarray
+            Each (N, K).
+        """
+        psi = self._check_features(features)
+        gaussian = Gaussian(self.mean, self.covariance)
+        with np.errstate(over="ignore"):
+            mean, sd = (part.astype(psi.dtype) for part in gaussian.compute_logits(psi, np.inf))
+        if not (np.isfinite(mean).all() and np.isfinite(sd).all()):
+            fail(
+                f"features must give logits below {np.finfo(psi.dtype).max:.0e} in {psi.dtype}, "
+                f"got entries up to {np.abs(psi).max():.0e}; rescale them."
+            )
+        return mean, sd
+
+    def _check_features(self, features: Any) -> np.ndarray:
+        """Return the features as an array, with as many columns as there are weights."""
+        psi = check_features(features, self.mean.dtype)
+        if psi.shape[1] != self.mean.shape[1]:
+            fail(
+                f"features must have {self.mean.shape[1]} columns, as the posterior was made with, "
+                f"got {psi.shape[1]}; no intercept is added."
+            )
+        return psi
+
+    def _apply_by_rows(self, features: Any, name: str, *options: Any) -> np.ndarray:
+        """Apply a method of `Gaussian` or `Particles`; its result has outputs as second axis.
+
+        Refined outputs are predicted by their particles, the others by their Gaussian.
+        """
+        psi = self._check_features(features)
+        refined = self.info.refined
+        softmax = self.likelihood is Likelihood.SOFTMAX
+        if softmax or not self.gaussian or refined.all():
+            return self._apply(psi, Particles(self.particles, softmax), name, *options)
+        rest = ~refined if refined.any() else slice(None)  # a view, where all are Gaussian
+        gaussian = Gaussian(self.mean[rest], self.covariance[rest])
+        by_moments = self._apply(psi, gaussian, name, *options)
+        if not refined.any():
+            return by_moments
+        found = np.empty((len(psi), len(refined), *by_moments.shape[2:]), by_moments.dtype)
+        found[:, ~refined] = by_moments
+        drawn = Particles(self.particles[refined], softmax)
+        found[:, refined] = self._apply(psi, drawn, name, *options)
+        return found
+
+    def _apply(
+        self, psi: np.ndarray, weights: Gaussian | Particles, name: str, *options: Any
+    ) -> np.ndarray:
+        """Apply a method of the weights to some rows at a time, and join the results."""
+        rows = choose_rows(weights)
+        function = getattr(weights, name)
+        with jax.enable_x64(self.mean.dtype == np.float64), jax.default_matmul_precision("highest"):
+            parts = [function(psi[i : i + rows], *options) for i in range(0, len(psi), rows)]
+        return np.concatenate(parts)
+
+    def to_arviz(self) -> Any:
+        """Return the draws as an `xarray.DataTree` for ArviZ; needs the extra `arviz`.
+
+        Returns
+        -------
+        xarray.DataTree
+            With a group `posterior` that holds `weights` by chain, draw, output and feature.
+
+        Raises
+        ------
+        lastlayer.errors.UserError
+            If ArviZ is not installed.
+        """
+        try:
+            import arviz_base
+        except ImportError:
+            fail("to_arviz needs ArviZ: pip install 'equivocal[arviz]'.")
+        K, J, D = self.particles.shape
+        per_chain = J // self.chains
+        draws = self.particles[:, : per_chain * self.chains].reshape(K, per_chain, self.chains, D)
+        weights = draws.transpose(2, 1, 0, 3)
+        return arviz_base.from_dict(
+            {"posterior": {"weights": weights}},
+            dims={"weights": ["output", "feature"]},
+            attrs={"posterior": {"method": self.info.method, "message": self.info.message}},
+        )
+
+    def save(self, path: str | Path) -> None:
+        """Write the posterior to one safetensors file; an interrupted save leaves no file behind.
+
+        Parameters
+        ----------
+        path : str or pathlib.Path
+            The file; it is overwritten.
+
+        Raises
+        ------
+        lastlayer.errors.UserError
+            If the file cannot be written.
+        """
+        save_posterior(list_contents(self), Path(path), {})
+
+    @classmethod
+    def load(cls, path: str | Path) -> "Posterior":
+        """Load what `save` wrote.
+
+        Parameters
+        ----------
+        path : str or pathlib.Path
+            The file.
+
+        Returns
+        -------
+        Posterior
+            The same arrays and info, bit for bit.
+
+        Raises
+        ------
+        lastlayer.errors.UserError
+            If the file is missing, damaged, or no posterior.
+        """
+        return cls(**load_posterior(Path(path))[0]._asdict())
+
+
+def list_contents(posterior: Posterior) -> Contents:
+    """Return the fields of a posterior that a file holds; particles are drawn for it."""
+    others = {name: getattr(posterior, name) for name in Contents._fields[1:]}
+    return Contents(draws=posterior.particles, **others)
+
+
+def choose_rows(weights: Gaussian | Particles) -> int:
+    """Return how many rows are predicted at a time; a Gaussian's outputs are done one by one."""
+    K, width = weights[0].shape[:2]  # width: D of a Gaussian, J of particles
+    each = 8 * (K + width) if isinstance(weights, Gaussian) else K * width
+    return 1 << max(0, (CHUNK // each).bit_length() - 1)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Draws:
+    """Recipe for draws of Gaussian weights θ = m₀ + √v w, w ~ N(m, GGᵀ)."""
+
+    mean: np.ndarray  # (K, D), m
+    factor: np.ndarray  # (K, D, r), G
+    prior_mean: np.ndarray  # (K, D) or (1, D)
+    prior_scale: np.ndarray  # (D,) or (K, D), √v
+    num_particles: int
+    seed: int
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """The shape (K, J, D) of the draws."""
+        K, D = self.mean.shape
+        return K, self.num_particles, D
+
+    def make(self) -> np.ndarray:
+        """Return the draws; the same seed gives the same bits."""
+        with jax.default_matmul_precision("highest"):
+            w = draw(self.mean, self.factor, self.num_particles, self.seed)
+        w *= self.prior_scale if self.prior_scale.ndim == 1 else self.prior_scale[:, None]
+        w += self.prior_mean[:, None]
+        return w

@@ -1,0 +1,104 @@
+"""Problems that many sampler tests share: few shapes, so that JAX compiles them once."""
+
+import os
+from functools import cache, partial
+from pathlib import Path
+from typing import NamedTuple
+
+import jax
+import numpy as np
+
+from lastlayer import sample_posterior
+from lastlayer.engine.problem import Likelihood, Problem
+from lastlayer.engine.rows import Rows, lay_out
+from needs import SHARED, needs
+
+DATA = Path(__file__).resolve().parents[1] / "data"
+# All seeds on request: EQUIVOCAL_SEEDS=100 make test
+SEEDS = range(int(os.environ.get("EQUIVOCAL_SEEDS", "3")))
+# `test_small` compares it with NumPy, which takes its place for problems as small as those here.
+sample_compiled = partial(sample_posterior, compiled=True)
+
+
+class Data(NamedTuple):
+    """Rows of a logistic regression with an intercept column."""
+
+    features: np.ndarray
+    targets: np.ndarray
+
+
+class Stored:
+    """Rows in a file, as far as a sampler can tell; it notes how many are read at once."""
+
+    chunks = (512, 8)
+
+    def __init__(self, rows: np.ndarray) -> None:
+        self.shape, self.dtype, self._rows = rows.shape, rows.dtype, rows
+        self.read: list[int] = []
+
+    def __getitem__(self, some: slice) -> np.ndarray:
+        self.read.append(some.stop - some.start)
+        return self._rows[some]
+
+
+@cache
+def small(num_outputs: int = 2, num_rows: int = 60, num_features: int = 4, seed: int = 0) -> Data:
+    """Overlapping classes: N = 60, D = 4, K = 2 unless told otherwise."""
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(num_rows, num_features))
+    x[:, 0] = 1
+    theta = rng.normal(size=(num_features, num_outputs))
+    t = (rng.random((num_rows, num_outputs)) < 1 / (1 + np.exp(-x @ theta))).astype(float)
+    return Data(x, t)
+
+
+def rows_of(data: Data, *, prior_mean: object = 0.0, prior_variance: object = 1.0) -> Rows:
+    """Laid out in double precision, as the samplers' steps take them."""
+    with jax.enable_x64(True):
+        problem = Problem.build(
+            *data, None, prior_mean, prior_variance, Likelihood.BERNOULLI, "float64"
+        )
+        return lay_out(problem, slice(None), 64)
+
+
+class Reference(NamedTuple):
+    """A posterior known from elsewhere; tests/data/README.md says how it was made."""
+
+    features: np.ndarray
+    targets: np.ndarray
+    test_features: np.ndarray
+    prior_mean: np.ndarray
+    prior_variance: float
+    answers: dict[str, np.ndarray]
+
+
+GOLD = [
+    ("breast_cancer", "0.01"),
+    ("breast_cancer", "1"),
+    ("breast_cancer", "5"),
+    ("iris_tiny", "0.01"),
+    ("iris_tiny", "1"),
+    ("iris_tiny", "5"),
+    ("synth_separable", "0.01"),
+    ("synth_separable", "1"),
+    ("synth_weak", "1"),
+]
+
+
+def load_reference(file: str) -> dict[str, np.ndarray]:
+    """Read a file of reference posteriors; the larger ones are not in the repository."""
+    path = DATA / file
+    if not path.is_file():
+        needs("references")
+        path = SHARED / "reference" / file
+    return dict(np.load(path))
+
+
+@cache
+def reference(name: str, variance: str) -> Reference:
+    """One of the reference posteriors."""
+    data = load_reference(f"gold_data_{name}.npz")
+    gold = load_reference(f"gold_{name}_s{variance}.npz")
+    answers = {key: gold[key] for key in gold if key != "meta"}
+    arrays = (data[key].astype(np.float64) for key in ("X", "t", "X_test"))
+    return Reference(*arrays, answers["prior_mean"], float(answers["prior_var"]), answers)

@@ -1,0 +1,189 @@
+"""What scikit-learn users expect: automatic priors, weights, frames, sparse rows, copies."""
+
+import copy
+
+import joblib
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.sparse import csr_array
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from equivocal import UserError
+from lastlayer import sample_posterior
+from lastlayer.sklearn import EnsembleKalmanClassifier, EnsembleKalmanMultilabel, neg_log_loss
+
+RNG = np.random.default_rng(0)
+X = RNG.standard_normal((40, 3))
+LABELS = (X @ RNG.standard_normal((3, 2)) + RNG.logistic(size=(40, 2)) > 0).astype(int)
+Y = np.where(LABELS[:, 0], "yes", "no")
+WITH_ONES = np.hstack([X, np.ones((40, 1))])
+
+
+@pytest.fixture(scope="module")
+def labelled():
+    return EnsembleKalmanMultilabel().fit(X, LABELS)
+
+
+def test_the_prior_variance_is_chosen_by_default(labelled):
+    chosen = labelled.prior_variance_
+    assert 1e-3 < chosen < 1e3
+    assert f"prior variance {chosen:.3g} about zero" in labelled.posterior_.info.message
+    wide = labelled.posterior_.info.settings["intercept_variance"]
+    again = EnsembleKalmanMultilabel(prior_variance=[chosen] * 3 + [wide]).fit(X, LABELS)
+    np.testing.assert_allclose(again.coef_, labelled.coef_, atol=1e-5)
+    assert again.prior_variance_ == [chosen] * 3 + [wide]
+    assert EnsembleKalmanClassifier().get_params()["prior_variance"] == "auto"
+
+
+def test_the_prior_variance_is_chosen_by_evidence_and_for_each_label():
+    options = {"prior_choice": "evidence", "prior_per_output": True}
+    model = EnsembleKalmanMultilabel(**options).fit(X, LABELS)
+    assert model.prior_variance_.shape == (2,)
+    assert "by the evidence" in model.posterior_.info.message
+
+
+def test_one_label_is_a_column():
+    model = EnsembleKalmanMultilabel(prior_variance=1.0).fit(X, LABELS[:, :1])
+    alone = EnsembleKalmanClassifier(prior_variance=1.0).fit(X, LABELS[:, 0])
+    np.testing.assert_allclose(model.predict_proba(X), alone.predict_proba(X)[:, 1:], atol=1e-9)
+    np.testing.assert_array_equal(model.predict(X)[:, 0], alone.predict(X))
+    found = (*model.predict_interval(X), model.decision_function(X), *model.entropies(X))
+    assert {part.shape for part in found} == {(40, 1)}
+
+
+def test_missing_labels_have_no_weight():
+    weight = (RNG.random((40, 2)) < 0.7).astype(float)
+    model = EnsembleKalmanMultilabel(prior_variance=1.0).fit(X, LABELS, sample_weight=weight)
+    alone = sample_posterior(WITH_ONES, LABELS * weight, counts=weight)
+    np.testing.assert_allclose(model.posterior_.mean, alone.mean, atol=1e-6)
+    with pytest.raises(UserError, match=r"finite and \(N,\) or \(40, 2\), got shape \(40, 3\)"):
+        EnsembleKalmanMultilabel().fit(X, LABELS, sample_weight=np.ones((40, 3)))
+
+
+def test_classes_may_have_weights():
+    weights = {"no": 1.0, "yes": 3.0}
+    model = EnsembleKalmanClassifier(prior_variance=1.0, class_weight=weights).fit(X, Y)
+    by_hand = np.where(Y == "yes", 3.0, 1.0)
+    same = EnsembleKalmanClassifier(prior_variance=1.0).fit(X, Y, sample_weight=by_hand)
+    np.testing.assert_array_equal(model.coef_, same.coef_)
+    both = EnsembleKalmanMultilabel(prior_variance=1.0, class_weight="balanced").fit(X, LABELS)
+    for k in range(2):
+        alone = EnsembleKalmanClassifier(prior_variance=1.0, class_weight="balanced")
+        alone.fit(X, LABELS[:, k])
+        np.testing.assert_allclose(both.coef_[k], alone.coef_[0], atol=1e-6)
+    with pytest.raises(UserError, match="a list of 2 of these, one per label, got 1"):
+        EnsembleKalmanMultilabel(class_weight=["balanced"]).fit(X, LABELS)
+    with pytest.raises(UserError, match="class_weight='balanced' needs all rows at once"):
+        EnsembleKalmanClassifier(class_weight="balanced").partial_fit(X, Y)
+
+
+def test_sparse_rows_and_frames():
+    dense = EnsembleKalmanClassifier(prior_variance=1.0).fit(X, Y)
+    sparse = EnsembleKalmanClassifier(prior_variance=1.0).fit(csr_array(X), Y)
+    answer = sparse.predict_proba(csr_array(X))
+    np.testing.assert_allclose(answer, dense.predict_proba(X), rtol=1e-12)
+    frame = pd.DataFrame(X, columns=["a", "b", "c"])
+    framed = EnsembleKalmanClassifier(prior_variance=1.0).fit(frame, pd.Series(Y))
+    assert list(framed.feature_names_in_) == ["a", "b", "c"]
+    np.testing.assert_allclose(framed.predict_proba(frame), dense.predict_proba(X), rtol=1e-12)
+    with pytest.raises(ValueError, match="feature names"):
+        framed.predict(frame[["c", "b", "a"]])
+    pipeline = make_pipeline(StandardScaler(), EnsembleKalmanClassifier(prior_variance=1.0))
+    pipeline.set_output(transform="pandas").fit(frame, Y)
+    assert list(pipeline[-1].feature_names_in_) == ["a", "b", "c"]
+
+
+def test_copies_and_files(labelled, tmp_path):
+    joblib.dump(labelled, tmp_path / "model.joblib")
+    for again in (copy.deepcopy(labelled), joblib.load(tmp_path / "model.joblib")):
+        np.testing.assert_array_equal(again.predict_proba(X), labelled.predict_proba(X))
+        again.partial_fit(X[:5], LABELS[:5])
+
+
+def test_labels_are_searched_by_their_log_loss():
+    model = EnsembleKalmanMultilabel()
+    grid = {"prior_variance": [1e-6, 1.0]}
+    with joblib.parallel_backend("threading"):
+        search = GridSearchCV(model, grid, scoring=neg_log_loss, cv=2, n_jobs=2).fit(X, LABELS)
+    assert search.best_params_ == {"prior_variance": 1.0}
+    p = search.predict_proba(X)
+    expected = (LABELS * np.log(p) + (1 - LABELS) * np.log1p(-p)).mean()
+    assert search.score(X, LABELS) == pytest.approx(expected)
+    single = EnsembleKalmanClassifier(prior_variance=1.0).fit(X, Y)
+    q = single.predict_proba(X)[np.arange(40), (Y == "yes").astype(int)]
+    assert neg_log_loss(single, X, Y) == pytest.approx(np.log(q).mean())
+
+
+def test_a_stream_chooses_the_same_prior_as_the_whole(labelled):
+    stream = EnsembleKalmanMultilabel()
+    for start in (0, 15):
+        stream.partial_fit(X[start : start + 25], LABELS[start : start + 25])
+    repeated = np.bincount(np.r_[0:25, 15:40], minlength=40)
+    whole = EnsembleKalmanMultilabel().fit(X, LABELS, sample_weight=repeated)
+    np.testing.assert_allclose(stream.coef_, whole.coef_, rtol=1e-9)
+    assert stream.prior_variance_ == whole.prior_variance_
+
+
+def test_validation_rows_may_choose_the_prior(labelled):
+    model = EnsembleKalmanMultilabel().fit(X[:10], LABELS[:10], validation=(X[10:], LABELS[10:]))
+    by_hand = sample_posterior(
+        WITH_ONES[:10],
+        LABELS[:10],
+        prior_mean=0.0,
+        prior_variance="auto",
+        validation=(WITH_ONES[10:], LABELS[10:]),
+        diagnose=False,
+    )
+    assert "by 30 held-out rows" in model.posterior_.info.message
+    np.testing.assert_allclose(model.posterior_.mean, by_hand.mean, atol=1e-5)
+    weight = np.repeat([2.0, 1.0], [5, 25])
+    named = EnsembleKalmanClassifier().fit(X[:10], Y[:10], validation=(X[10:], Y[10:], weight))
+    assert "held-out NLL" in named.posterior_.info.message
+    with pytest.raises(UserError, match=r"validation must be \(X, y\) or .* got ndarray"):
+        EnsembleKalmanMultilabel().fit(X, LABELS, validation=X)
+
+
+def test_standard_deviations_of_probabilities(labelled):
+    expected = labelled.posterior_.predict_sd(WITH_ONES)
+    np.testing.assert_array_equal(labelled.predict_sd(X), expected)
+    two = EnsembleKalmanClassifier(prior_variance=1.0).fit(X, Y).predict_sd(X)
+    assert two.shape == (40, 2)
+    np.testing.assert_array_equal(two[:, 0], two[:, 1])
+
+
+def test_labels_given_to_the_classifier_name_the_other_estimator():
+    with pytest.raises(UserError, match=r"one column.*got \(40, 2\).*EnsembleKalmanMultilabel"):
+        EnsembleKalmanClassifier().fit(X, LABELS)
+
+
+def test_rows_that_repeat_may_validate_too(recwarn):
+    """Two binary features have four distinct rows, so training rows occur among validation rows."""
+    rng = np.random.default_rng(0)
+    x = rng.integers(0, 2, (200, 2)).astype(float)
+    y = (rng.uniform(size=200) < 0.2 + 0.6 * x[:, 0]).astype(int)
+    model = EnsembleKalmanClassifier().fit(x[:120], y[:120], validation=(x[120:], y[120:]))
+    assert not [w for w in recwarn if "set aside" in str(w.message)]
+    assert "held-out rows" in model.posterior_.info.message
+
+
+def test_rows_of_a_group_are_left_out_together():
+    """Equal rows are merged within a group alone, and the intercept is no group."""
+    x, y = np.repeat(X, 2, axis=0), np.repeat(LABELS, 2, axis=0)
+    names = np.repeat([f"p{i}" for i in range(40)], 2)
+    model = EnsembleKalmanMultilabel().fit(x, y, groups=names)
+    assert "by 40 rows left out in turn" in model.posterior_.info.message
+    split = EnsembleKalmanMultilabel().fit(x, y, groups=np.arange(80))
+    assert "by 80 rows left out in turn" in split.posterior_.info.message
+    assert model.n_features_in_ == X.shape[1]
+    with pytest.raises(UserError, match="one entry per row of X, got 3 for 80"):
+        EnsembleKalmanMultilabel().fit(x, y, groups=[1, 2, 3])
+
+
+def test_labels_that_are_nan_are_refused_with_a_way_out():
+    rows, labels = np.zeros((20, 2)), np.zeros((20, 3))
+    labels[0, 0] = np.nan
+    with pytest.raises(UserError, match="sample_weight"):
+        EnsembleKalmanMultilabel().fit(rows, labels)

@@ -1,0 +1,289 @@
+"""Exact flow and its mean-field limit: what must coincide does, and rates are as derived."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from lastlayer.engine.ensembles import draw_noise
+from lastlayer.engine.flow import flow_step, start_flow
+from lastlayer.engine.queue import History
+from lastlayer.samplers.mean_field import RULE
+from problems import rows_of, sample_compiled, small
+
+SYMMETRIC = RULE._replace(symmetric=True, corrections=0)
+
+
+def moments_at(mean: np.ndarray, covariance: np.ndarray, x: np.ndarray) -> tuple[np.ndarray, ...]:
+    """E[σ] and E[σ'] along each row by 120-point Gauss–Hermite: another way than ours."""
+    z, w = np.polynomial.hermite_e.hermegauss(120)
+    w = w / w.sum()
+    sd = np.sqrt(np.einsum("nd,de,ne->n", x, covariance, x))
+    y = 1 / (1 + np.exp(-(x @ mean)[:, None] - sd[:, None] * z))
+    return y @ w, (y * (1 - y)) @ w
+
+
+@pytest.mark.parametrize("method", ["exact-flow", "mean-field"])
+def test_fixed_point_equations_hold(method: str) -> None:
+    """P⁻¹ = Ψᵀ E[R] Ψ + P₀⁻¹ and Ψᵀ(E[y] − t) + P₀⁻¹(m − m₀) = 0, checked from outside."""
+    x, t = small()
+    m0, v = np.array([0.2, -1.0, 0.0, 1.0]), np.array([0.5, 2.0, 1.0, 9.0])
+    posterior = sample_compiled(x, t, prior_mean=m0, prior_variance=v, method=method)
+    for k in range(2):
+        y, r = moments_at(posterior.mean[k], posterior.covariance[k], x)
+        precision = x.T @ (r[:, None] * x) + np.diag(1 / v)
+        # the residual that is expected after the last step is at most 1e-7
+        np.testing.assert_allclose(posterior.covariance[k] @ precision, np.eye(4), atol=1e-6)
+        gradient = x.T @ (y - t[:, k]) + (posterior.mean[k] - m0) / v
+        assert np.abs(posterior.covariance[k] @ gradient).max() < 1e-6
+
+
+@pytest.mark.parametrize("num_particles", [5, 6, 50, 200])
+def test_quadrature_gives_the_mean_field_answer_at_every_j(num_particles: int) -> None:
+    limit = sample_compiled(*small(), method="mean-field")
+    flow = sample_compiled(*small(), num_particles=num_particles)
+    np.testing.assert_array_equal(flow.mean, limit.mean)
+    np.testing.assert_array_equal(flow.covariance, limit.covariance)
+    for k in range(2):  # and the particles have exactly these moments, since J > D = 4
+        np.testing.assert_allclose(flow.particles[k].mean(axis=0), flow.mean[k], atol=1e-12)
+        np.testing.assert_allclose(np.cov(flow.particles[k].T), flow.covariance[k], rtol=1e-9)
+
+
+def test_ensemble_averages_approach_the_limit_like_one_over_root_j() -> None:
+    """16 equal outputs with their own noise: the rms error falls by 4 from J = 60 to 960."""
+    x, t = small()
+    copies = np.repeat(t[:, :1], 16, axis=1)
+    limit = sample_compiled(x, copies, method="mean-field")
+    sd = np.sqrt(np.diagonal(limit.covariance, axis1=1, axis2=2))
+
+    def error(num_particles: int) -> float:
+        flow = sample_compiled(
+            x, copies, expectations="ensemble", num_particles=num_particles, tolerance=1e-4
+        )
+        assert flow.info.converged
+        return float(np.sqrt((((flow.mean - limit.mean) / sd) ** 2).mean()))
+
+    ratio = error(60) / error(960)
+    # Each rms is of 64 numbers: standard error 1/√128 = 9 %; 4 ± 5 √2 9 % · 4 / 2.5, rounded out.
+    assert 2.5 < ratio < 6.5
+
+
+def test_symmetric_step_is_the_ensemble_transform() -> None:
+    """One step of the factor form, times E, is the J×J formula on the deviations themselves."""
+    x, t = small()
+    rows = rows_of(small())
+    J, s = 9, 0.99
+    rule = SYMMETRIC._replace(largest_damping=s)
+    with jax.enable_x64(True):
+        noise = draw_noise(0, range(2), J, 4)
+        state = start_flow(jnp.zeros((2, 4)), jnp.broadcast_to(jnp.eye(4), (2, 4, 4)))
+        state, _ = flow_step(state, rows, rule)  # evaluates
+        moved, _ = flow_step(state, rows, rule)  # takes s
+        theta = np.asarray(moved.mean[:, None] + (moved.factor @ noise).swapaxes(1, 2))
+    assert float(moved.damping[0]) == s
+    for k in range(2):
+        y, r = moments_at(np.zeros(4), np.eye(4), x)
+        d = noise[k] / np.sqrt(J - 1)
+        lam, V = np.linalg.eigh(d.T @ (x.T @ (r[:, None] * x) + np.eye(4)) @ d)
+        c = s / (1 - s)
+        g = x.T @ (y - t[:, k])
+        mean = -d @ V @ (c / (1 + c * lam) * (V.T @ d.T @ g))
+        moved_d = d @ (V * np.sqrt((1 + c) / (1 + c * lam))) @ V.T
+        literal = (mean[:, None] + np.sqrt(J - 1) * moved_d).T
+        np.testing.assert_allclose(theta[k], literal, atol=1e-6)  # Gauss–Hermite's own error: 1e-8
+
+
+def test_both_roots_flow_alike() -> None:
+    """The triangular root changes particles, not their law: one step gives the same N(m, P)."""
+    rows = rows_of(small())
+    ends = []
+    with jax.enable_x64(True):
+        for rule in (SYMMETRIC, SYMMETRIC._replace(symmetric=False)):
+            state = start_flow(jnp.zeros((2, 4)), jnp.broadcast_to(jnp.eye(4), (2, 4, 4)))
+            for _ in range(2):
+                state, _ = flow_step(state, rows, rule)
+            ends.append((np.asarray(state.mean), np.asarray(state.factor)))
+    np.testing.assert_allclose(ends[0][0], ends[1][0], atol=1e-12)
+    covariances = [G @ G.swapaxes(1, 2) for _, G in ends]
+    np.testing.assert_allclose(*covariances, atol=1e-12)
+
+
+def test_bound_rises_and_is_the_evidence_bound() -> None:
+    """Steps never lower maths (4), which is below the evidence, here by importance sampling."""
+    x, t = small()
+    rows = rows_of(small())
+    bounds = []
+    with jax.enable_x64(True):
+        state = start_flow(jnp.zeros((2, 4)), jnp.broadcast_to(jnp.eye(4), (2, 4, 4)))
+        for _ in range(12):
+            state, _ = flow_step(state, rows, RULE)
+            bounds.append(np.asarray(state.bound))
+        mean, factor = np.asarray(state.mean), np.asarray(state.factor)
+    assert (np.diff(bounds, axis=0) > -1e-9).all()
+    z = np.random.default_rng(0).normal(size=(20_000, 4))
+    for k in range(2):
+        theta = mean[k] + z @ factor[k].T
+        a = theta @ x.T
+        log_p = (t[:, k] * a - np.logaddexp(0, a)).sum(axis=1) - (theta**2).sum(axis=1) / 2
+        log_q = -(z**2).sum(axis=1) / 2 - np.linalg.slogdet(factor[k])[1]
+        log_w = log_p - log_q
+        evidence = np.log(np.exp(log_w - log_w.max()).mean()) + log_w.max()
+        # the bound leaves out D/2, the entropy's constant
+        gap = evidence - (bounds[-1][k] + 2)
+        assert 0 < gap < 0.05  # KL(q | p) of a mild posterior; Monte Carlo error 0.002
+        assert abs(log_w.mean() - (bounds[-1][k] + 2)) < 5 * log_w.std() / np.sqrt(20_000)
+
+
+@pytest.mark.parametrize("method", ["exact-flow", "mean-field", "laplace"])
+def test_linear_gaussian_limit(method: str) -> None:
+    """Rows ε ψ seen 1/ε² times: log p is quadratic up to O(ε), and the answer is linear algebra."""
+    x, _ = small()
+    epsilon = 1e-3
+    counts = np.full(60, 1 / epsilon**2)
+    t = counts[:, None] / 2 + np.random.default_rng(3).normal(size=(60, 2)) / epsilon
+    posterior = sample_compiled(epsilon * x, t, counts=counts, method=method)
+    precision = x.T @ x / 4 + np.eye(4)
+    mean = np.linalg.solve(precision, epsilon * x.T @ (t - counts[:, None] / 2)).T
+    np.testing.assert_allclose(posterior.covariance[0], np.linalg.inv(precision), rtol=1e-4)
+    np.testing.assert_allclose(posterior.mean, mean, atol=1e-4)
+
+
+def test_affine_maps_that_keep_the_prior_diagonal_commute_with_the_answer() -> None:
+    """θ = a Q θ' + b with Q orthogonal: answers map alike, to round-off of a converged run."""
+    x, t = small()
+    rng = np.random.default_rng(5)
+    Q, _ = np.linalg.qr(rng.normal(size=(4, 4)))
+    a, b = 3.0, rng.normal(size=4)
+    plain = sample_compiled(x, t, prior_mean=b, prior_variance=a**2, tolerance=1e-9)
+    offset = np.repeat((Q.T @ b / a)[None], 2, axis=0)
+    mapped = sample_compiled(a * x @ Q, t, prior_mean=offset, tolerance=1e-9)
+    np.testing.assert_allclose(a * mapped.mean @ Q.T, plain.mean, atol=1e-8)
+    np.testing.assert_allclose(a**2 * Q @ mapped.covariance @ Q.T, plain.covariance, atol=1e-8)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize(("scale", "variance"), [(1.0, 25.0), (1e3, 1.0), (1.0, 1e8)])
+def test_separable_rows_converge_without_tuning(scale: float, variance: float, dtype: str) -> None:
+    x, _ = small()
+    t = np.stack([x[:, 1] > 0, x[:, 2] > 0.5], axis=1)
+    posterior = sample_compiled(scale * x, t, prior_variance=variance, dtype=dtype)
+    assert posterior.info.converged
+    assert (posterior.predict_proba(scale * x)[t] > 0.5).all()
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("scale", [1e-12, 1e-4, 1e4, 1e12, "mixed"])
+def test_astronomical_features_converge(scale: object, dtype: str) -> None:
+    """Overlapping classes; a column may be 1e24 times another."""
+    x, t = small()
+    factors = np.array([1e-12, 1e12, 1.0, 1e5]) if scale == "mixed" else np.full(4, scale)
+    posterior = sample_compiled(factors * x, t, prior_variance=1 / factors**2, dtype=dtype)
+    plain = sample_compiled(x, t, dtype=dtype)
+    assert posterior.info.converged
+    # the prior is scaled along, so this is the same problem in other units
+    np.testing.assert_allclose(factors * posterior.mean, plain.mean, rtol=1e-3, atol=1e-4)
+    fixed = sample_compiled(factors * x, t, dtype=dtype)
+    assert fixed.info.converged
+
+
+def test_fewer_rows_than_features_and_far_off_starts() -> None:
+    rng = np.random.default_rng(0)
+    few = sample_compiled(rng.normal(size=(3, 8)), [0, 1, 1])
+    assert few.info.converged
+    # directions that no row touches keep the prior
+    assert abs(np.linalg.eigvalsh(few.covariance[0])[-1] - 1) < 1e-6
+    x, t = small()
+    far = sample_compiled(x, t, prior_mean=50.0, prior_variance=4.0)
+    assert far.info.converged
+
+
+def test_too_few_particles_are_flagged_and_lose_only_the_ensemble() -> None:
+    x, t = small()
+    whole = sample_compiled(x, t)
+    quadrature = sample_compiled(x, t, num_particles=3)
+    np.testing.assert_array_equal(quadrature.mean, whole.mean)
+    assert "span only 2 of 4" in quadrature.info.message
+    ensemble = sample_compiled(x, t, num_particles=3, expectations="ensemble")
+    assert ensemble.info.confined
+    assert "subspace" in ensemble.info.message
+    assert np.linalg.matrix_rank(ensemble.covariance[0]) == 2
+    assert (ensemble.info.effective_rank <= 2 + 1e-9).all()
+
+
+@pytest.mark.parametrize("num_steps", [1, 2, 3])
+def test_no_more_steps_are_taken_than_asked_for(num_steps: int) -> None:
+    """The last step, which is not evaluated, counts as well."""
+    posterior = sample_compiled(*small(), num_steps=num_steps, tolerance=0.05, diagnose=False)
+    assert posterior.info.steps.max() <= num_steps
+
+
+def test_running_out_of_steps_is_said() -> None:
+    posterior = sample_compiled(*small(), num_steps=2)
+    assert not posterior.info.converged
+    np.testing.assert_array_equal(posterior.info.steps, [2, 2])
+    assert "do not trust this yet" in posterior.info.message
+    assert "the number of steps ran out" in posterior.info.message
+
+
+@pytest.mark.parametrize("seed", [2, 5, 21])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_surely_wrong_priors_and_large_counts_converge(seed: int, dtype: str) -> None:
+    """Logits of ±30 that thousands of observations contradict: means overshoot unless watched."""
+    rng = np.random.default_rng(seed)
+    x = 1 / (1 + np.exp(-3 * rng.normal(size=(60, 20))))
+    x[:, -1] = 1
+    theta = 5 * rng.normal(size=20)
+    counts = rng.integers(1, 1_000, 60)
+    yes = rng.binomial(counts, 1 / (1 + np.exp(-(x @ theta + 3 * rng.normal(size=60)))))
+    posterior = sample_compiled(
+        x.astype(dtype),
+        yes,
+        counts=counts,
+        prior_mean=theta + 2.5 * rng.normal(size=20),
+        prior_variance=5.0,
+    )
+    assert posterior.info.converged, posterior.info.message
+
+
+def test_residuals_that_no_longer_fall_are_noticed() -> None:
+    """As on a network's rows: 1e-2, 5e-3, 3e-3, and then round-off; above `near` none is lost."""
+    history = History(3, 2, 0.7, near=0.05)
+    falling = [[1e-2, 5.0, 1e-2], [5e-3, 5.0, 5e-3], [3e-3, 5.0, 2e-3], [3e-3, 5.0, 1e-3]]
+    for residual in falling:
+        assert not history.find_lost(np.array(residual)).any()
+    assert history.find_lost(np.array([3e-3, 5.0, 5e-4])).tolist() == [True, False, False]
+    history.renew(np.array([0]))
+    again = history.find_lost(np.array([4.0, 5.0, 2e-4]))
+    assert not again.any()
+
+
+def test_residuals_that_fall_are_expected_to_fall_further() -> None:
+    """By four times the factor of the step before, a half at least; by 1 where none is known."""
+    history = History(6)
+    np.testing.assert_array_equal(history.expect_contraction(np.ones(6)), 1)
+    history.renew(np.array([0]))
+    residual = np.array([0.01, 0.2, 0.001, 0.3, 1.5, np.nan])
+    np.testing.assert_allclose(history.expect_contraction(residual), [1, 0.8, 0.5, 1, 1, 1])
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("variance", [0.01, 1.0, 25.0])
+def test_what_is_returned_is_within_the_tolerance(dtype: str, variance: float) -> None:
+    """The last step is not evaluated; the residuals after it are within the tolerance, too."""
+    data = small(num_outputs=20)
+    tolerance = 1e-3 if dtype == "float32" else 1e-6
+    posterior = sample_compiled(
+        *data, dtype=dtype, prior_variance=variance, tolerance=tolerance, diagnose=False
+    )
+    assert posterior.info.converged
+    for residual in (posterior.info.mean_residual, posterior.info.covariance_residual):
+        assert (residual <= tolerance).all()
+    with jax.enable_x64(True):
+        rows = rows_of(data, prior_variance=variance)
+        factor = np.linalg.cholesky(posterior.covariance.astype(float) / variance)
+        mean = posterior.mean.astype(float) / variance**0.5
+        state = start_flow(jnp.asarray(mean), jnp.asarray(factor))
+        state, _ = flow_step(state, rows, RULE)
+        _, info = flow_step(state, rows, RULE)
+    # beside the tolerance: round-off of a float32 covariance
+    assert np.maximum(*map(np.asarray, info)).max() <= tolerance + (dtype == "float32") * 2e-5

@@ -1,0 +1,310 @@
+"""Hamiltonian Monte Carlo of all outputs at once, and the verdict that rests on it."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from arviz_stats.base import array_stats
+
+from equivocal.beliefs import collect_last_layer
+from equivocal.network import Run
+from lastlayer import Posterior, sample_posterior
+from lastlayer.diagnostics import CALLED_FAR
+from lastlayer.engine.convergence import compute_convergence
+from lastlayer.engine.hamiltonian import (
+    Rule,
+    compute_gradient,
+    evaluate,
+    make_target,
+    run_chains,
+    start_chains,
+)
+from lastlayer.engine.products import Precision
+from lastlayer.errors import UserError
+from lastlayer.samplers import hmc
+from problems import GOLD, reference, rows_of, small
+from test_references import distance, solve
+from test_samplers import assert_agree
+from test_streaming import Stored
+
+DOSES = np.array([[-0.86], [-0.3], [-0.05], [0.73]]) @ [[1.0, 0.0]] + [[0.0, 1.0]]
+DIED = np.array([0, 1, 3, 5])  # of five animals each: with a wide prior a skewed posterior
+SKEWED = {"counts": [5, 5, 5, 5], "prior_variance": [100.0, 25.0]}
+
+
+QUICK = [("iris_tiny", "5"), ("synth_separable", "1")]
+LONGER = [pytest.param(*case, marks=pytest.mark.slow) for case in GOLD if case not in QUICK]
+
+
+@pytest.mark.parametrize(("name", "variance"), [*QUICK, *LONGER])
+def test_moments_are_those_of_the_references(name: str, variance: str) -> None:
+    """Means to 0.03 sd and covariances to 3 %, and the Monte Carlo error that (26) leaves.
+
+    ∇u has the variance `shift` in each direction, so that means have the error √(shift/ess) and
+    covariances √(D shift/ess) in relative Frobenius norm; without (26) it would be √(D/ess), 25 %.
+    """
+    ref = reference(name, variance)
+    N, D = ref.features.shape
+    number = 12_800 if N < 1_000 else 1_600
+    posterior = solve(name, variance, method="hmc", num_particles=number, dtype="float64")
+    assert posterior.info.converged
+    assert posterior.info.r_hat[0] <= 1.01
+    assert posterior.info.ess[0] >= 400
+    mean, covariance = distance(posterior, ref.answers["mean"], ref.answers["cov"])
+    shift = solve(name, variance).info.covariance_shift[0] / posterior.info.ess[0]
+    assert mean < 0.03 + 4 * np.sqrt(shift)
+    assert covariance < 0.03 + np.sqrt(D * shift)
+
+
+@pytest.fixture(scope="module")
+def exact() -> Posterior:
+    return sample_posterior(*small(), method="hmc", num_particles=8000)
+
+
+@pytest.mark.slow
+def test_nuts_agrees(exact: Posterior) -> None:
+    nuts = sample_posterior(*small(), method="nuts", num_particles=8000)
+    assert nuts.info.ess.min() > 400
+    assert_agree(exact, nuts, worth=2000)
+
+
+@pytest.mark.slow
+def test_nuts_agrees_on_features_of_a_trained_network(small_run: Run) -> None:
+    layer = collect_last_layer(small_run, small_run.networks[0]).select([0, 3])
+    data = {"counts": layer.counts, "prior_mean": layer.trained, "num_particles": 4000}
+    ours, theirs = (
+        sample_posterior(layer.features, layer.targets, method=method, dtype="float64", **options)
+        for method, options in (("hmc", data), ("nuts", data | {"preconditioned": True}))
+    )
+    assert ours.info.converged
+    assert_agree(ours, theirs, worth=400)
+
+
+@pytest.mark.slow
+def test_outputs_beside_it_do_not_change_an_output(exact: Posterior) -> None:
+    x, t = small()
+    first = sample_posterior(x, t[:, :1], method="hmc", num_particles=8000)
+    np.testing.assert_allclose(first.particles[0], exact.particles[0], atol=1e-4)
+
+
+def test_counts_stand_for_repeated_rows() -> None:
+    """The draws move along the same trajectories; sums of other lengths differ in round-off."""
+    x, t = small()
+    counts = np.tile([1, 2, 3], 20)
+    options = {"method": "hmc", "num_particles": 800, "dtype": "float64"}
+    counted = sample_posterior(x, t * counts[:, None], counts=counts, **options)
+    repeated = sample_posterior(
+        np.repeat(x, counts, axis=0), np.repeat(t, counts, axis=0), **options
+    )
+    np.testing.assert_allclose(counted.mean, repeated.mean, atol=1e-6)
+
+
+def test_what_has_not_converged_is_named() -> None:
+    posterior = sample_posterior(*small(), method="hmc", num_steps=5, num_particles=40)
+    assert not posterior.info.converged
+    for part in ("R-hat", "effective size", "outputs 0, 1", "num_steps"):
+        assert part in posterior.info.message
+
+
+@pytest.mark.parametrize(("num_steps", "num_particles", "taken"), [(60, 40, 60), (5, 490, 62)])
+def test_chains_end_at_their_limit(num_steps: int, num_particles: int, taken: int) -> None:
+    """Rounds are of 50 transitions, and neither a round nor growth may pass the limit."""
+    given = {"num_steps": num_steps, "num_particles": num_particles}
+    found = sample_posterior(*small(), method="hmc", **given)
+    assert not found.info.converged
+    assert found.info.steps.tolist() == [taken] * 2
+
+
+def test_sums_leave_out_what_lies_beyond_the_limit() -> None:
+    """A round whose first transitions count has the sums of a shorter round."""
+    data = small()
+    with jax.enable_x64(True):
+        mean, factor = np.full((2, 4), 0.3), np.tile(np.eye(4), (2, 1, 1))
+        target, rule = make_target(rows_of(data, prior_mean=mean), mean, factor, 4), Rule()
+        keys = jax.random.split(jax.random.key(0), 2)
+        state = start_chains(keys, target, 8, rule)
+        _, part = run_chains(keys, state, target, 7, 5, 2, rule)
+        _, short = run_chains(keys, state, target, 7, 2, 2, rule)
+    np.testing.assert_allclose(part.weights[:, :2], short.weights, rtol=1e-9)
+    np.testing.assert_allclose(part.bend, short.bend, rtol=1e-9)
+    np.testing.assert_allclose(part.cross, short.cross, rtol=1e-9)
+
+
+def test_progress_is_told_every_fifty_transitions() -> None:
+    told = []
+    sample_posterior(
+        *small(), method="hmc", num_particles=3_200, report=lambda *done: told.append(done)
+    )
+    shares = [done / total for done, total in told]
+    assert len(told) >= 3_200 / 8 / 50
+    assert shares == sorted(shares)
+    assert shares[-1] == 1
+
+
+def test_chains_are_kept_for_arviz(exact: Posterior) -> None:
+    weights = exact.to_arviz().posterior["weights"]
+    assert weights.shape == (8, 1000, 2, 4)
+    values = weights.values[:, :, 0, 0]
+    assert array_stats.rhat(values, chain_axis=0, draw_axis=1) < 1.01
+    few = sample_posterior(*small(), method="hmc", num_particles=3)
+    assert few.chains == 3
+
+
+def test_predictions_that_are_asked_for_must_have_converged() -> None:
+    """A row far out weighs one direction that the weights one by one do not show."""
+    x, t = small()
+    checked = sample_posterior(x, t, method="hmc", check_at=x[:5])
+    plain = sample_posterior(x, t, method="hmc")
+    assert checked.info.converged
+    assert (checked.info.ess <= plain.info.ess).all()
+    with pytest.raises(UserError, match=r"check_at must have 4 columns.*got 3"):
+        sample_posterior(x, t, method="hmc", check_at=x[:, :3])
+
+
+def test_steps_by_hand_stay_where_the_posterior_is(exact: Posterior) -> None:
+    with jax.enable_x64(True):
+        gaussian = sample_posterior(*small(), method="mean-field", dtype="float64")
+        factor = np.linalg.cholesky(gaussian.covariance)
+        rows = rows_of(small(), prior_mean=gaussian.mean)
+        target = make_target(rows, gaussian.mean, factor, 4)
+        keys, rule = jax.random.split(jax.random.key(0), 2), Rule()
+        state, draws = hmc.init(keys, target, 8, rule), []
+        advance = jax.jit(lambda own, state: hmc.step(own, state, target, rule)[0])
+        for i in range(120):
+            own = jax.vmap(lambda key, i=i: jax.random.fold_in(key, i))(keys)
+            state = advance(own, state)
+            draws.append(np.asarray(state.position))
+    z = np.stack(draws[20:]).transpose(1, 0, 2, 3).reshape(2, -1, 4)
+    theta = gaussian.mean[:, None] + z @ factor.swapaxes(1, 2)
+    sd = np.sqrt(np.diagonal(exact.covariance, axis1=1, axis2=2))
+    assert (np.abs(theta.mean(axis=1) - exact.mean) / sd < 5 / np.sqrt(200)).all()
+    assert (np.abs(theta.std(axis=1) / sd - 1) < 5 / np.sqrt(400)).all()
+
+
+@pytest.mark.parametrize(("precision", "digits"), [("full", 1e-9), ("bf16", 0.05)])
+def test_potential_and_gradient_are_those_of_the_log_density(precision: str, digits: float) -> None:
+    """U is never rounded; ∇U, where its products are, to a relative 2⁻⁸ of sums over 60 rows."""
+    x, t = small()
+    with jax.enable_x64(True):
+        m, G = np.linspace(-1, 1, 8).reshape(2, 4), np.tril(np.full((2, 4, 4), 0.3))
+        target = make_target(rows_of((x, t), prior_mean=m), m, G, 4)
+        z = jax.random.normal(jax.random.key(0), (2, 3, 4))
+        rule = Rule(precision=Precision(precision))
+        U, gradient = evaluate(target, z, rule)
+
+        def compute_loss(z: jax.Array) -> jax.Array:
+            theta = m[:, None] + jnp.einsum("kij,kcj->kci", G, z)
+            a = jnp.einsum("kci,ni->kcn", theta, x)
+            losses = (jnp.logaddexp(0, a) - t.T[:, None] * a).sum(axis=-1)
+            return losses + 0.5 * (theta**2).sum(axis=-1)
+
+        expected = compute_loss(z) - compute_loss(jnp.zeros_like(z))
+        slope = jax.grad(lambda z: compute_loss(z).sum())(z)
+        np.testing.assert_allclose(U, expected, rtol=1e-9)
+        np.testing.assert_allclose(gradient, slope, rtol=digits, atol=digits)
+        np.testing.assert_allclose(gradient, compute_gradient(target, z, rule), rtol=1e-9)
+
+
+@pytest.mark.parametrize("correlation", [-0.4, 0.0, 0.5, 0.9])
+def test_convergence_agrees_with_arviz(correlation: float) -> None:
+    rng = np.random.default_rng(0)
+    draws = rng.standard_normal((3, 8, 200))
+    for i in range(1, 200):
+        draws[..., i] += correlation * draws[..., i - 1]
+    draws[2] = np.exp(draws[2])  # heavy tails
+    axes = {"chain_axis": 0, "draw_axis": 1}
+    worst = max(array_stats.rhat(x, **axes) for x in draws)
+    sizes = [
+        array_stats.ess(x, method=method, **axes, **options)
+        for x in draws
+        for method, options in (("bulk", {}), ("tail", {"prob": (0.05, 0.95)}))
+    ]
+    r_hat, ess = compute_convergence(draws)
+    assert float(r_hat) == pytest.approx(worst, abs=1e-4)
+    assert float(ess) == pytest.approx(min(sizes), rel=0.05)
+
+
+def test_verdict_finds_the_excess_of_variance() -> None:
+    """Four doses with a wide prior, where long chains say by how much; and nothing but a prior."""
+    gaussian = sample_posterior(DOSES, DIED, **SKEWED)
+    long = sample_posterior(DOSES, DIED, **SKEWED, method="hmc", num_particles=16_000)
+    shift = np.trace(np.linalg.solve(gaussian.covariance[0], long.covariance[0])) / 2 - 1
+    assert shift > CALLED_FAR
+    assert 1 / 1.5 < gaussian.info.covariance_shift[0] / shift < 1.5
+    assert not gaussian.info.gaussian_enough
+    unchecked = sample_posterior(DOSES, DIED, **SKEWED, diagnose=False)
+    assert unchecked.info.gaussian_enough
+    assert "whether a Gaussian is enough was not checked" in unchecked.info.message
+    prior = sample_posterior(np.zeros((4, 3)), np.zeros(4))
+    np.testing.assert_allclose(prior.info.covariance_shift, 0, atol=1e-12)
+
+
+def test_an_ensemble_in_a_subspace_says_that_nothing_was_checked() -> None:
+    rows = np.random.default_rng(0).normal(size=(30, 4))
+    info = sample_posterior(rows, rows[:, 0] > 0, expectations="ensemble", num_particles=3).info
+    assert info.gaussian_enough
+    assert np.isnan(info.covariance_shift).all()
+    assert "whether a Gaussian is enough was not checked" in info.message
+
+
+def test_refined_outputs_with_priors_of_their_own_keep_their_draws() -> None:
+    """The first output alone is refined; both have particles of their own covariance.
+
+    The variance of 1,600 draws has a relative error of about 4 %; a Gaussian's is 25 % too small.
+    """
+    targets, variances = np.stack([DIED, [2, 3, 2, 3]], axis=1), np.array([[100.0], [0.1]])
+    options = {"counts": SKEWED["counts"], "refine": True, "num_particles": 1600}
+    found = sample_posterior(DOSES, targets, prior_variance=variances, **options)
+    assert found.info.refined.tolist() == [True, False]
+    for particles, covariance in zip(found.particles, found.covariance, strict=True):
+        np.testing.assert_allclose(np.cov(particles.T), covariance, rtol=0.12)
+
+
+@pytest.fixture(scope="module")
+def refined() -> Posterior:
+    """Two outputs of which a Gaussian describes only the second well."""
+    targets = np.stack([DIED, [2, 3, 2, 3]], axis=1)
+    return sample_posterior(DOSES, targets, **SKEWED, refine=True, num_particles=1600)
+
+
+def test_refine_samples_exactly_where_a_gaussian_is_not_enough(refined: Posterior) -> None:
+    assert refined.info.refined.tolist() == [True, False]
+    assert np.isfinite(refined.info.r_hat).tolist() == [True, False]
+    assert np.isnan(refined.info.covariance_residual).tolist() == [True, False]
+    for part in ("1 of 2 outputs", "not enough", "sampled exactly"):
+        assert part in refined.info.message
+    alone = sample_posterior(DOSES, DIED, **SKEWED, method="hmc", num_particles=1600)
+    # about the same Gaussian, as far as it has converged
+    np.testing.assert_allclose(refined.particles[0], alone.particles[0], atol=1e-5)
+    np.testing.assert_allclose(refined.covariance[0], alone.covariance[0])
+    second = sample_posterior(DOSES, [2, 3, 2, 3], **SKEWED)
+    np.testing.assert_allclose(refined.mean[1], second.mean[0], rtol=1e-6)
+    np.testing.assert_allclose(
+        refined.predict_proba(DOSES),
+        np.hstack([alone.predict_proba(DOSES), second.predict_proba(DOSES)]),
+        rtol=1e-6,
+    )
+    low, high = refined.predict_interval(DOSES)
+    np.testing.assert_allclose(low[:, 0], alone.predict_interval(DOSES)[0][:, 0])
+    assert (low < high).all()
+    assert refined.entropies(DOSES).total.shape == (4, 2)
+
+
+def test_refined_outputs_survive_a_file(refined: Posterior, tmp_path: Path) -> None:
+    refined.save(tmp_path / "p.safetensors")
+    loaded = Posterior.load(tmp_path / "p.safetensors")
+    np.testing.assert_array_equal(loaded.info.refined, refined.info.refined)
+    np.testing.assert_array_equal(loaded.predict_proba(DOSES), refined.predict_proba(DOSES))
+    everything = replace(refined, info=replace(refined.info, refined=np.ones(2, bool)))
+    assert everything.predict_sd(DOSES).shape == (4, 2)
+
+
+def test_refine_is_for_gaussians_with_rows_in_memory() -> None:
+    x, t = small(num_rows=600)
+    with pytest.raises(UserError, match=r"refine=True is for Gaussian methods; 'aldi'"):
+        sample_posterior(x, t, method="aldi", refine=True)
+    with pytest.raises(UserError, match=r"rows in memory; method='hmc'"):
+        sample_posterior(Stored(x), t, refine=True, memory_budget=60_000)

@@ -1,0 +1,191 @@
+"""Bad input: each a clear error that names argument, value, rule and way out; nothing is traced."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from lastlayer import sample_posterior
+from lastlayer.engine.inputs import check_callable
+from lastlayer.errors import UserError
+from problems import small
+
+
+class Sparse:
+    """As much of a sparse matrix as is looked at."""
+
+    def toarray(self) -> np.ndarray:  # noqa: D102
+        return X
+
+
+X, T = small()
+NAN = np.where(X > 2, np.nan, X)
+with np.errstate(divide="ignore"):
+    INFINITE = X / [1, 1, 0, 1]
+
+BAD = {
+    "NaN features": (NAN, T, {}, r"features must be finite, got nan at index \(\d+, \d\)"),
+    "NaN targets": (X, np.where(T > 0, np.nan, T), {}, "leave such labels out with counts of 0"),
+    "infinite targets": (X, np.where(T > 0, np.inf, 0), {}, "targets must be finite, got inf"),
+    "one-dimensional features": (X[:, 0], T, {}, r"features must have shape \(N, D\), got \(60,\)"),
+    "three-dimensional features": (X[None], T, {}, r"got \(1, 60, 4\); drop axes"),
+    "no rows": (X[:0], T[:0], {}, r"at least one row and one column, got shape \(0, 4\)"),
+    "no columns": (X[:, :0], T, {}, "at least one row and one column"),
+    "words": ([["a"], ["b"]], [0, 1], {}, "features must hold numbers.*encode"),
+    "words as targets": (X, np.full(60, "a"), {}, "targets must hold numbers.*encode them"),
+    "complex": (X * 1j, T, {}, "features must hold real numbers"),
+    "three-dimensional targets": (X, T[None], {}, r"targets must have shape \(N,\) or \(N, K\)"),
+    "targets of other length": (X, T[:3], {}, "one row per row of features, got 3 for 60"),
+    "targets above one": (X, 2 * T, {}, "between 0 and the row's count, got 2 with count 1 in row"),
+    "class numbers": (X, np.arange(60) % 3, {}, "got 2 with count 1 in row 2.*'softmax'"),
+    "negative targets": (X, -T, {}, "between 0 and the row's count, got -1"),
+    "negative counts": (X, T, {"counts": -np.ones(60)}, "counts must be ≥ 0, got -1.0 in row 0"),
+    "counts of other length": (X, T, {"counts": [1.0]}, r"counts must have shape \(60,\)"),
+    "zero variance": (
+        X,
+        T,
+        {"prior_variance": 0.0},
+        "prior_variance must be positive, got 0;.*1e-8",
+    ),
+    "NaN variance": (X, T, {"prior_variance": np.nan}, "prior_variance must be finite"),
+    "full covariance": (X, T, {"prior_variance": np.eye(4)}, "only diagonal priors"),
+    "mean of other shape": (X, T, {"prior_mean": np.zeros(3)}, r"\(4,\) or \(2, 4\), got \(3,\)"),
+    "one particle": (X, T, {"num_particles": 1}, "num_particles must be a whole number ≥ 2, got 1"),
+    "no steps": (X, T, {"num_steps": 0}, "num_steps must be a whole number between 1 and"),
+    "negative seed": (X, T, {"seed": -1}, "seed must be a whole number between 0 and"),
+    "unknown method": (X, T, {"method": "exact_flow"}, "did you mean 'exact-flow'"),
+    "unknown likelihood": (X, T, {"likelihood": "probit"}, "must be one of bernoulli, softmax"),
+    "unknown option": (X, T, {"rate": 0.3}, "has no option 'rate'; it takes expectations"),
+    "wrong taming": (
+        X,
+        T,
+        {"method": "dropout-deterministic", "taming": "printted"},
+        "did you mean 'printed'",
+    ),
+    "unknown schedule": (
+        X,
+        T,
+        {"method": "dropout-deterministic", "dropout_schedule": "settled"},
+        "did you mean 'settle'",
+    ),
+    "dropout of everything": (
+        X,
+        T,
+        {"method": "dropout-deterministic", "dropout_rate": 1.0},
+        r"dropout_rate must lie in \[0, 1\), got 1.0",
+    ),
+    "zero tolerance": (X, T, {"tolerance": 0.0}, "tolerance must be > 0"),
+    "half precision": (X, T, {"dtype": "float16"}, "dtype must be float32 or float64"),
+    "tiny budget": (X, T, {"memory_budget": 100}, "memory_budget of 100 bytes is too small"),
+    "too large for float32": (1e30 * X, T, {"dtype": "float32"}, "must stay below.*float64"),
+    "too few for aldi": (X, T, {"method": "aldi", "num_particles": 5}, "num_particles >= 6"),
+    "softmax elsewhere": (
+        X,
+        T[:, 0].astype(int),
+        {"method": "aldi", "likelihood": "softmax"},
+        "a softmax has exact draws; leave method out",
+    ),
+    "softmax of fractions": (X, T[:, 0] / 2, {"likelihood": "softmax"}, "class numbers 0 … K−1"),
+    "softmax rows": (X, np.ones((60, 2)), {"likelihood": "softmax"}, "must sum to the row's count"),
+    "softmax with a gap": (
+        X,
+        np.arange(60) % 3 * 2,
+        {"likelihood": "softmax"},
+        "no target is of class 1, and 4 is named",
+    ),
+    "softmax of one class": (X, np.zeros(60), {"likelihood": "softmax"}, "at least 2 classes"),
+    "watching a Gaussian": (X, T, {"observe": print}, "cannot be observed"),
+    "ragged features": ([[1.0], [1.0, 2.0]], [0, 1], {}, "features must be one array.*of equal"),
+    "infinities of both signs": (INFINITE, T, {}, "features must be finite, got -?inf"),
+    "masked features": (np.ma.masked_greater(X, 2), T, {}, "features must have no masked entries"),
+    "sparse features": (Sparse(), T, {}, r"got a sparse Sparse; use \.toarray\(\)"),
+    "missing values": (
+        pd.DataFrame({"a": [1, None]}, dtype="Int64"),
+        [0, 1],
+        {},
+        r"got nan at index \(1, 0\)",
+    ),
+    "unknown type": (X, T, {"dtype": "x"}, "dtype must be float32 or float64, got 'x'"),
+    "type is a number": (X, T, {"dtype": 3}, "dtype must be float32 or float64, got 3"),
+    "large seed": (X, T, {"seed": 2**32}, "seed must be a whole number between 0 and 4294967295"),
+    "endless steps": (
+        X,
+        T,
+        {"num_steps": 10**12},
+        "num_steps must .* 1000000000, got 1000000000000",
+    ),
+    "too many particles": (
+        X,
+        T,
+        {"num_particles": 10**12},
+        "num_particles must fit into the .* use at most",
+    ),
+    "large counts": (X, T, {"counts": np.full(60, 1e200)}, "counts must sum to less than 3e"),
+    "counts for float32": (X, T, {"counts": np.full(60, 1e39), "dtype": "float32"}, "^counts must"),
+    "large mean": (X, T, {"prior_mean": 1e200}, "features × prior_mean must .* smaller prior_mean"),
+    "mean for float32": (X, T, {"prior_mean": 1e200, "dtype": "float32"}, "^prior_mean must stay"),
+    "large variance": (X, T, {"prior_variance": 1e308}, "^prior_variance must lie .* got 1e\\+308"),
+    "wide prior": (X, T, {"prior_variance": 1e301}, "squared logits.*smaller prior_variance"),
+    "small variance": (X, T, {"prior_variance": 1e-99, "dtype": "float32"}, "^prior_variance must"),
+    "misspelt argument": (X, T, {"prior_varience": 1.0}, "did you mean 'prior_variance'"),
+    "misspelt option": (X, T, {"method": "aldi", "stepsize": 0.1}, "did you mean 'step_size'"),
+    "rows to check as text": (X, T, {"method": "hmc", "check_at": "abc"}, "check_at must"),
+}
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("case", BAD)
+def test_bad_input_is_one_clear_sentence(case: str) -> None:
+    features, targets, options, message = BAD[case]
+    with pytest.raises(UserError, match=message) as caught:
+        sample_posterior(features, targets, **options)
+    assert "\n" not in str(caught.value)
+
+
+def test_what_cannot_be_called_is_refused() -> None:
+    """Tests have a type checker, which would refuse it in `sample_posterior` before we do."""
+    check_callable(None, "report")
+    check_callable(print, "report")
+    with pytest.raises(UserError, match="report must be a function or None, got 3"):
+        check_callable(3, "report")
+
+
+def test_prediction_needs_the_same_columns() -> None:
+    posterior = sample_posterior(X, T)
+    with pytest.raises(UserError, match="must have 4 columns.*got 3; no intercept is added"):
+        posterior.predict_proba(X[:, :3])
+    with pytest.raises(UserError, match="features must be finite"):
+        posterior.predict_proba(NAN)
+    with pytest.raises(UserError, match="level must be between 0 and 1"):
+        posterior.predict_interval(X, level=1.5)
+    with pytest.raises(UserError, match=r"level must .* got 90.0; .*0\.9\b"):
+        posterior.predict_interval(X, level=90.0)
+
+
+@pytest.mark.parametrize("targets", [2 * T, np.arange(60) % 3 - 1, np.arange(60) / 30])
+def test_targets_that_cannot_be_class_numbers_get_no_hint_of_softmax(targets: np.ndarray) -> None:
+    with pytest.raises(UserError, match=r"between 0 and .* or pass counts\.$"):
+        sample_posterior(X, targets)
+
+
+def test_numbers_in_other_containers_are_accepted() -> None:
+    """Columns of several kinds, a mask that hides nothing, a budget beyond any machine."""
+    plain = sample_posterior(X, T)
+    frame = pd.DataFrame(X).astype({0: "Int64", 1: object, 2: "Float64"})
+    for features in (frame, np.ma.masked_greater(X, 99)):
+        posterior = sample_posterior(features, T, memory_budget=2**70)
+        np.testing.assert_array_equal(posterior.mean, plain.mean)
+
+
+@pytest.mark.parametrize(
+    "features",
+    [np.ones((60, 4)), np.zeros((60, 4)), X[:, [1, 1, 1, 1]], X * [1, 1, 1, 0]],
+    ids=["constant", "zero", "duplicated", "an empty column"],
+)
+def test_degenerate_features_work(features: np.ndarray) -> None:
+    posterior = sample_posterior(features, T)
+    assert posterior.info.converged
+    assert np.isfinite(posterior.particles).all()
+    untouched = (features == 0).all(axis=0)
+    np.testing.assert_allclose(posterior.mean[:, untouched], 0, atol=1e-9)
+    variances = np.diagonal(posterior.covariance, axis1=1, axis2=2)
+    np.testing.assert_allclose(variances[:, untouched], 1, rtol=1e-9)

@@ -1,0 +1,355 @@
+"""Posteriors over a last layer, from raw inputs: of any callable, or of a PyTorch module."""
+
+import inspect
+import sys
+
+import numpy as np
+import pytest
+
+from lastlayer import sample_posterior
+from lastlayer.errors import UserError
+from lastlayer.last_layer import TorchFeatures, from_torch, last_layer_posterior
+
+# float32 and one size throughout, so that JAX compiles once for each likelihood
+X = np.random.default_rng(0).normal(size=(20, 2)).astype(np.float32)
+CLASSES = np.arange(20) % 3
+MANY = np.eye(3)[CLASSES]
+WEIGHTS = np.array([[1.0, -2.0, 0.5], [0.0, 1.0, 1.0], [2.0, 0.0, -1.0]], np.float32)
+BIAS = np.array([0.3, -0.2, 0.1], np.float32)
+TRAINED = np.column_stack([WEIGHTS, BIAS])
+
+
+def feature_map(x):
+    return np.stack([x[:, 0], x[:, 1], x[:, 0] * x[:, 1]], axis=1)
+
+
+WITH_ONES = np.column_stack([feature_map(X), np.ones(20, np.float32)])
+
+
+@pytest.fixture(scope="module")
+def sampled():
+    return sample_posterior(WITH_ONES, MANY, num_particles=20)
+
+
+def assert_sampled(belief, features, targets, **options):
+    """The same posterior, to the last bit, as of `sample_posterior` asked by hand."""
+    quick = choose_quick(options.get("likelihood"))
+    by_hand = sample_posterior(features, targets, **quick, **options)
+    np.testing.assert_array_equal(belief.posterior.particles, by_hand.particles)
+    assert belief.info.method == quick["method"]
+
+
+def choose_quick(likelihood=None):
+    """Return a method of the likelihood that takes little time."""
+    if likelihood == "softmax":
+        return {"method": "hmc", "num_steps": 4, "num_particles": 16}
+    return {"method": "laplace"}
+
+
+# any callable
+
+
+def test_callable_predicts_as_the_posterior_of_its_features(sampled):
+    belief = last_layer_posterior(feature_map, X, MANY, prior_variance=1.0, num_particles=20)
+    np.testing.assert_array_equal(belief.features(X), WITH_ONES)
+    np.testing.assert_array_equal(belief.posterior.mean, sampled.mean)
+    np.testing.assert_array_equal(belief.predict_proba(X), sampled.predict_proba(WITH_ONES))
+    np.testing.assert_array_equal(
+        belief.predict_interval(X, 0.5), sampled.predict_interval(WITH_ONES, 0.5)
+    )
+    np.testing.assert_array_equal(belief.entropies(X), sampled.entropies(WITH_ONES))
+    assert belief.info is belief.posterior.info
+    assert repr(belief).startswith("<LastLayerPosterior of 3 outputs × 4 weights, exact-flow: conv")
+
+
+def on_top(targets=MANY, **options):
+    options = {**choose_quick(options.get("likelihood")), "prior_variance": 1.0} | options
+    return last_layer_posterior(feature_map, X, targets, **options)
+
+
+def test_trained_weights_and_bias_are_the_prior_mean():
+    belief = on_top(weights=WEIGHTS, bias=BIAS, seed=7)
+    assert_sampled(belief, WITH_ONES, MANY, prior_mean=TRAINED, seed=7)
+
+
+def test_weights_alone_leave_the_intercept_at_zero():
+    prior_mean = np.column_stack([WEIGHTS, np.zeros(3)])
+    assert_sampled(on_top(weights=WEIGHTS), WITH_ONES, MANY, prior_mean=prior_mean)
+
+
+def test_without_intercept_features_are_unchanged():
+    belief = on_top(weights=WEIGHTS, intercept=False)
+    np.testing.assert_array_equal(belief.features(X), feature_map(X))
+    assert_sampled(belief, feature_map(X), MANY, prior_mean=WEIGHTS)
+
+
+def test_class_numbers_become_a_softmax_over_all_rows_of_weights():
+    """Also where the last class is absent, and where rows stand for several."""
+    counts = np.full(20, 2.0)
+    known = {"weights": WEIGHTS, "bias": BIAS, "likelihood": "softmax"}
+    belief = on_top(CLASSES % 2, **known, counts=counts)
+    targets = 2 * np.eye(3)[CLASSES % 2]
+    options = {"prior_mean": TRAINED, "counts": counts, "likelihood": "softmax"}
+    assert_sampled(belief, WITH_ONES, targets, **options)
+
+
+def test_probabilities_of_classes_are_a_softmax_on_request():
+    belief = on_top(weights=WEIGHTS, bias=BIAS, likelihood="softmax")
+    assert_sampled(belief, WITH_ONES, MANY, prior_mean=TRAINED, likelihood="softmax")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"feature_map": lambda x: x[:, 0]}, r"one row per input, \(N, D\), got shape \(20,\)"),
+        ({"weights": WEIGHTS[:, :2]}, r"weights must have shape \(K, 3\).*got \(3, 2\)"),
+        ({"weights": WEIGHTS[0]}, r"weights must have shape \(K, 3\)"),
+        ({"weights": WEIGHTS, "bias": BIAS[:2]}, r"bias must have shape \(3,\)"),
+        ({"bias": BIAS}, "bias .* needs weights"),
+        ({"weights": WEIGHTS, "bias": BIAS, "intercept": False}, "bias .* needs .* intercept=True"),
+        ({"weights": WEIGHTS[:2]}, r"targets must have shape \(N,\) or \(N, 2\)"),
+        ({"weights": WEIGHTS[:1]}, r"targets must have shape \(N,\) or \(N, 1\)"),
+        ({"weights": WEIGHTS[:2], "targets": CLASSES}, "class numbers 0 … 1.* got 2"),
+        (
+            {"weights": WEIGHTS, "targets": CLASSES, "likelihood": "bernoulli"},
+            "class numbers, which need likelihood='softmax'",
+        ),
+        ({"weights": WEIGHTS, "targets": CLASSES, "counts": 2.0}, "counts must have shape"),
+        ({"feature_map": X}, "feature_map must be callable, got ndarray; for rows of features"),
+        ({"intercept": "no"}, "intercept must be True or False, got 'no'"),
+    ],
+)
+def test_mistakes_are_explained(change, message):
+    arguments = {"feature_map": feature_map, "inputs": X, "targets": MANY} | change
+    with pytest.raises(UserError, match=message):
+        inspect.unwrap(last_layer_posterior)(**arguments)  # without the tests' own type checker
+
+
+def test_without_pytorch_the_way_out_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch", None)
+    with pytest.raises(UserError, match=r"pip install 'equivocal\[torch\]'"):
+        from_torch(object(), X, MANY)
+
+
+# PyTorch modules
+
+
+@pytest.fixture
+def net(torch):
+    """In training mode, with parts whose evaluation differs from it; one part is frozen."""
+    torch.manual_seed(0)
+    nn = torch.nn
+    module = nn.Sequential(
+        nn.Linear(2, 3), nn.BatchNorm1d(3), nn.Tanh(), nn.Dropout(0.5), nn.Linear(3, 3)
+    )
+    with torch.no_grad():
+        module[1].running_mean += 0.5
+    module[0].requires_grad_(False).eval()
+    return module
+
+
+def by_hand(net):
+    """(ψ, 1) of the module above, in NumPy."""
+    get = lambda tensor: tensor.detach().numpy().astype(float)  # noqa: E731
+    h = X @ get(net[0].weight).T + get(net[0].bias)
+    scale = get(net[1].weight) / np.sqrt(get(net[1].running_var) + net[1].eps)
+    h = (h - get(net[1].running_mean)) * scale + get(net[1].bias)
+    return np.column_stack([np.tanh(h), np.ones(len(X))])
+
+
+def condition(module):
+    """Everything that a visit might change."""
+    return (
+        [part.training for part in module.modules()],
+        [
+            len(hooks)
+            for part in module.modules()
+            for hooks in (part._forward_hooks, part._forward_pre_hooks)
+        ],
+        [(p.requires_grad, p.grad) for p in module.parameters()],
+        {name: value.tolist() for name, value in module.state_dict().items()},
+    )
+
+
+def test_features_are_the_inputs_of_the_last_layer(net):
+    # three batches, the last one shorter
+    belief = from_torch(
+        net, X.astype(float), MANY, batch_size=7, prior_variance=1.0, method="laplace"
+    )
+    features = belief.features(X)
+    np.testing.assert_allclose(features, by_hand(net), atol=1e-6)  # float32, two small layers
+    assert features.dtype == np.float32
+
+
+def test_trained_layer_is_the_prior_mean(net):
+    belief = from_torch(net, X, CLASSES, prior_variance=0.25, **choose_quick("softmax"))
+    trained = np.column_stack([net[4].weight.detach(), net[4].bias.detach()])
+    options = {"prior_mean": trained, "prior_variance": 0.25, "likelihood": "softmax"}
+    assert_sampled(belief, belief.features(X), MANY, **options)
+
+
+def test_prior_mean_can_be_another(net):
+    belief = from_torch(
+        net,
+        X,
+        CLASSES % 2,
+        prior_mean=0.0,
+        prior_variance=1.0,
+        likelihood="softmax",
+        **choose_quick("softmax"),
+    )
+    # the third class is absent from the targets
+    assert_sampled(belief, belief.features(X), np.eye(3)[CLASSES % 2], likelihood="softmax")
+
+
+@pytest.mark.parametrize("likelihood", ["softmax", "bernoulli"])
+def test_with_a_narrow_prior_the_network_answers_itself(torch, net, likelihood):
+    """Weights are held to √1e-14 = 1e-7 about the trained ones, so float32 sees no difference."""
+    targets = torch.tensor(CLASSES if likelihood == "softmax" else MANY)
+    belief = from_torch(net, X, targets, prior_variance=1e-14, num_particles=20, batch_size=8)
+    net.eval()
+    logits = net(torch.tensor(X)).detach()
+    own = torch.softmax(logits, 1) if likelihood == "softmax" else torch.sigmoid(logits)
+    np.testing.assert_allclose(belief.predict_proba(X), own, atol=1e-5)
+    np.testing.assert_allclose(belief.predict_interval(X)[0], own, atol=1e-5)
+    assert belief.entropies(X).information.max() < 1e-5
+
+
+def test_module_is_unchanged(net):
+    before = condition(net)
+    belief = from_torch(net, X, MANY, prior_variance=1.0, method="laplace")
+    belief.features(X)
+    assert condition(net) == before
+    assert before[0][1:3] == [False, True]  # the fixture mixes the modes
+
+
+def test_module_is_unchanged_after_an_error(net):
+    before = condition(net)
+    with pytest.raises(UserError, match=r"inputs must be what .* \(20, 1\).*PyTorch says.*shapes"):
+        from_torch(net, X[:, :1], MANY)
+    assert condition(net) == before
+
+
+def test_linear_without_bias_has_no_intercept(torch):
+    module = torch.nn.Sequential(torch.nn.Tanh(), torch.nn.Linear(2, 3, bias=False))
+    belief = from_torch(module, X, MANY, prior_variance=1.0, method="laplace")
+    np.testing.assert_allclose(belief.features(X), np.tanh(X), atol=1e-6)
+    prior_mean = module[1].weight.detach().numpy()
+    assert_sampled(belief, belief.features(X), MANY, prior_mean=prior_mean)
+
+
+def test_last_layer_is_the_one_called_last(torch):
+    """Registered first, reached last; a squeeze and modules that do nothing may follow."""
+
+    class Backwards(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.out = torch.nn.Linear(3, 1)
+            self.body = torch.nn.Linear(2, 3)
+            self.idle = torch.nn.Sequential(torch.nn.Identity(), torch.nn.Dropout(0.5))
+
+        def forward(self, x):
+            return self.idle(self.out(input=torch.relu(self.body(x)))).squeeze(-1)
+
+    module = Backwards()
+    belief = from_torch(module, X, CLASSES > 0, prior_variance=1.0, method="laplace")
+    expected = torch.relu(module.body(torch.tensor(X))).detach()
+    np.testing.assert_array_equal(belief.features(X)[:, :-1], expected)
+    prior_mean = np.column_stack([module.out.weight.detach(), module.out.bias.detach()])
+    assert_sampled(belief, belief.features(X), CLASSES > 0, prior_mean=prior_mean)
+
+
+def test_whole_numbers_reach_the_module_unconverted(torch):
+    module = torch.nn.Sequential(torch.nn.Embedding(3, 2), torch.nn.Linear(2, 3)).bfloat16()
+    belief = from_torch(module, CLASSES, MANY, prior_variance=1.0, method="laplace")
+    expected = module[0].weight.detach().float().numpy()[CLASSES]
+    np.testing.assert_array_equal(belief.features(CLASSES)[:, :-1], expected)
+
+
+def with_forward(torch, function):
+    """A module of one linear layer that does what `function(layer, x)` says."""
+
+    class Module(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.out = torch.nn.Linear(2, 3)
+
+        def forward(self, x):
+            return function(self.out, x)
+
+    return Module()
+
+
+def test_no_gradients_are_recorded(torch):
+    recorded = []
+
+    def forward(layer, x):
+        recorded.append(torch.is_grad_enabled())
+        return layer(x)
+
+    from_torch(with_forward(torch, forward), X, MANY, prior_variance=1.0, method="laplace")
+    assert recorded == [False, False]  # once to find the layer, once for the features
+
+
+ENDINGS = {
+    "activation": (lambda nn: nn.Sequential(nn.Linear(2, 3), nn.Softmax(1)), "Linear, got Softmax"),
+    "in place": (
+        lambda nn: nn.Sequential(nn.Linear(2, 3), nn.ReLU(inplace=True)),
+        "Linear, got ReLU: leave the activation off",
+    ),
+    "no linear": (lambda nn: nn.Tanh(), "Linear, got Tanh"),
+    "nothing": (lambda nn: nn.Identity(), "Linear, got Identity"),
+    "more axes": (
+        lambda nn: nn.Sequential(nn.Unflatten(1, (2, 1)), nn.Linear(1, 3)),
+        r"one row of features per input, \(20, D\), got \(20, 2, 1\)",
+    ),
+}
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_other_endings_are_refused(torch, ending):
+    make, message = ENDINGS[ending]
+    with pytest.raises(UserError, match=message):
+        from_torch(make(torch.nn), X, MANY)
+
+
+FUNCTIONS = {
+    "function": (lambda out, x: out(x).sigmoid(), "something changes it after that"),
+    "function in place": (lambda out, x: out(x).sigmoid_(), "something changes it after that"),
+    "several results": (lambda out, x: (out(x), x), "must return a tensor of logits, got tuple"),
+    "used twice": (lambda out, x: out(out(x)[:, :2]), "used once in a pass"),
+}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_functions_after_the_last_layer_are_refused(torch, name):
+    function, message = FUNCTIONS[name]
+    with pytest.raises(UserError, match=message):
+        from_torch(with_forward(torch, function), X, MANY)
+
+
+@pytest.mark.parametrize(
+    ("inputs", "message"),
+    [
+        (X[:0], "at least one row"),
+        ({"x": X}, "one tensor or array, got dict"),
+    ],
+)
+def test_inputs_are_one_array(net, inputs, message):
+    with pytest.raises(UserError, match=message):
+        from_torch(net, inputs, MANY)
+
+
+def test_read_only_inputs_are_accepted(net):
+    fixed = X.copy()
+    fixed.flags.writeable = False
+    np.testing.assert_allclose(TorchFeatures(net, fixed)(fixed), by_hand(net)[:, :-1], atol=1e-6)
+
+
+def test_wrong_arguments_of_from_torch_are_refused(torch, net):
+    with pytest.raises(UserError, match="reads weights from the module.*with prior_mean"):
+        from_torch(net, X, MANY, weights=WEIGHTS)
+    with pytest.raises(UserError, match=r"torch\.nn\.Module, got function; for another callable"):
+        from_torch(feature_map, X, MANY)
+    with pytest.raises(UserError, match="batch_size must be a whole number ≥ 1"):
+        from_torch(net, X, MANY, batch_size=0)

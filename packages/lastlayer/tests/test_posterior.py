@@ -1,0 +1,363 @@
+"""What a `Posterior` predicts, doubts, stores and says of itself."""
+
+import json
+import os
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+from statistics import NormalDist
+
+import numpy as np
+import pytest
+from tests.faults.damage import flip
+
+from lastlayer import Posterior, sample_posterior
+from lastlayer.errors import UserError
+from lastlayer.info import compute_effective_rank
+from lastlayer.posterior import choose_rows
+from lastlayer.predictions import Gaussian
+from problems import SEEDS, small
+
+
+@pytest.fixture(scope="module")
+def gaussian() -> Posterior:
+    return sample_posterior(*small(), num_particles=4000)
+
+
+def test_predictions_agree_with_many_particles(gaussian: Posterior) -> None:
+    """Closed forms against 4,000 draws: five standard errors of a mean of numbers in [0, 1]."""
+    x, _ = small()
+    logits = np.einsum("nd,kjd->nkj", x, gaussian.particles)
+    y = 1 / (1 + np.exp(-logits))
+    error = 5 * 0.5 / np.sqrt(4000)
+    np.testing.assert_allclose(gaussian.predict_proba(x), y.mean(axis=-1), atol=error)
+    # the variance of 4,000 numbers in [0, 1] has a standard error of at most 0.5 / √4000 / 2
+    np.testing.assert_allclose(gaussian.predict_sd(x) ** 2, y.var(axis=-1), atol=error / 2)
+    low, high = gaussian.predict_interval(x, level=0.8)
+    inside = ((y >= low[..., None]) & (y <= high[..., None])).mean(axis=-1)
+    np.testing.assert_allclose(inside, 0.8, atol=5 * np.sqrt(0.16 / 4000))
+    mean, sd = gaussian.logits(x)
+    np.testing.assert_allclose(mean, logits.mean(axis=-1), atol=1e-9)
+    np.testing.assert_allclose(sd, logits.std(axis=-1, ddof=1), rtol=1e-9)
+
+
+def test_entropy_is_the_sum_of_epistemic_and_aleatoric_uncertainty(gaussian: Posterior) -> None:
+    x, _ = small()
+    entropies = gaussian.entropies(x)
+    y = 1 / (1 + np.exp(-np.einsum("nd,kjd->nkj", x, gaussian.particles)))
+    each = -(y * np.log(y) + (1 - y) * np.log1p(-y)).mean(axis=-1)
+    np.testing.assert_allclose(entropies.expected, each, atol=5 * 0.35 / np.sqrt(4000))
+    np.testing.assert_allclose(entropies.total, entropies.expected + entropies.information)
+    assert (entropies.information >= 0).all()
+    assert (entropies.total <= np.log(2) + 1e-12).all()
+    far = gaussian.entropies(50 * x[:, :] * [0, 1, 1, 1])
+    assert far.information.mean() > entropies.information.mean()
+
+
+def test_particle_methods_predict_from_particles() -> None:
+    x, _ = small()
+    posterior = sample_posterior(*small(), method="homotopy", num_particles=50)
+    y = 1 / (1 + np.exp(-np.einsum("nd,kjd->nkj", x, posterior.particles)))
+    np.testing.assert_allclose(posterior.predict_proba(x), y.mean(axis=-1), atol=1e-12)
+    np.testing.assert_allclose(posterior.predict_sd(x), y.std(axis=-1), atol=1e-12)
+    low, high = posterior.predict_interval(x)
+    np.testing.assert_allclose(low, np.quantile(y, 0.05, axis=-1), atol=1e-12)
+    np.testing.assert_allclose(high, np.quantile(y, 0.95, axis=-1), atol=1e-12)
+    assert (posterior.entropies(x).information >= 0).all()
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_draws_have_the_moments_of_the_gaussian(seed: int) -> None:
+    """Moments exactly, whitened norms in law; bounds derived, so every seed must pass."""
+    J, D = 400, 4
+    posterior = sample_posterior(*small(), num_particles=J, seed=seed)
+    for k in range(2):
+        root = np.linalg.cholesky(posterior.covariance[k])
+        z = np.linalg.solve(root, (posterior.particles[k] - posterior.mean[k]).T).T
+        np.testing.assert_allclose(z.mean(axis=0), 0, atol=1e-9)
+        np.testing.assert_allclose(np.cov(z.T), np.eye(D), atol=1e-8)
+        # |z|² J/(J−1)² is Beta(D/2, (J−1−D)/2): its variance fixes that of the mean of |z|⁴
+        fourth = (z**2).sum(axis=1) ** 2
+        expected = D * (D + 2) * (J - 1) ** 3 / (J**2 * (J + 1))
+        # sd of |z|⁴ for χ²_4 is √(E|z|⁸ − E²) = √(1920 − 576) = 36.7; 6 standard errors
+        assert abs(fourth.mean() - expected) < 6 * 36.7 / np.sqrt(J)
+        # no direction is special: skewness of every coordinate within 6 of its √(6/J)
+        assert (np.abs((z**3).mean(axis=0)) < 6 * np.sqrt(6 / J)).all()
+
+
+def test_the_diagnostic_does_not_change_the_posterior() -> None:
+    with_verdict, without = (
+        sample_posterior(*small(), num_particles=50, diagnose=diagnose)
+        for diagnose in (True, False)
+    )
+    np.testing.assert_array_equal(without.particles, with_verdict.particles)
+    assert without.info.converged == with_verdict.info.converged
+    assert np.isnan(without.info.covariance_shift).all()
+
+
+def test_outputs_get_their_own_draws() -> None:
+    x, t = small()
+    posterior = sample_posterior(x, np.repeat(t[:, :1], 2, axis=1))
+    assert not np.allclose(posterior.particles[0], posterior.particles[1])
+    np.testing.assert_array_equal(posterior.mean[0], posterior.mean[1])
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("method", ["exact-flow", "homotopy"])
+@pytest.mark.parametrize(
+    ("dtype", "scales"), [("float64", (1e8, 1e100, 1e200, 1e307)), ("float32", (1e8, 1e25, 1e38))]
+)
+def test_features_of_any_size_have_predictions(
+    method: str, dtype: str, scales: tuple[float, ...]
+) -> None:
+    """Far out σ is a step: E[y] = P(a > 0), which no longer depends on the length of the row."""
+    x, t = small()
+    x = (x / np.abs(x).max()).astype(dtype)
+    posterior = sample_posterior(x, t, method=method, num_particles=50)
+    if method == "exact-flow":
+        mean, sd = posterior.logits(x)
+        step = np.vectorize(NormalDist().cdf)(mean / sd)
+    else:
+        step = (np.einsum("nd,kjd->nkj", x, posterior.particles) > 0).mean(axis=-1)
+    for scale in scales:
+        rows = x * np.asarray(scale, dtype)
+        np.testing.assert_allclose(posterior.predict_proba(rows), step, atol=1e-5)
+        np.testing.assert_allclose(
+            posterior.predict_sd(rows),
+            np.sqrt(step * (1 - step)),
+            atol=5e-3 if scale < 1e9 else 1e-3,
+        )
+        low, high = posterior.predict_interval(rows)
+        assert ((low >= 0) & (low <= high) & (high <= 1)).all()
+        certain = np.abs(step - 0.5) > 0.48  # beyond the 90 % about the middle
+        np.testing.assert_allclose([low[certain], high[certain]], [step[certain].round()] * 2)
+        doubt = posterior.entropies(rows)
+        np.testing.assert_allclose(doubt.expected, 0, atol=1e-5)
+        assert np.isfinite(doubt.total).all()
+    with pytest.raises(UserError, match="features must"):
+        posterior.logits(np.full((1, 4), np.finfo(dtype).max))
+
+
+def test_saved_and_loaded_is_the_same(gaussian: Posterior, tmp_path: Path) -> None:
+    gaussian.save(tmp_path / "posterior.safetensors")
+    loaded = Posterior.load(tmp_path / "posterior.safetensors")
+    x, _ = small()
+    for name in ("particles", "mean", "covariance"):
+        np.testing.assert_array_equal(getattr(loaded, name), getattr(gaussian, name))
+    np.testing.assert_array_equal(loaded.predict_proba(x), gaussian.predict_proba(x))
+    assert loaded.info.message == gaussian.info.message
+    np.testing.assert_array_equal(loaded.info.r_hat, gaussian.info.r_hat)
+    assert repr(loaded) == repr(gaussian)
+    assert [path.name for path in tmp_path.iterdir()] == ["posterior.safetensors"]
+
+
+def test_the_effective_rank_is_computed_when_it_is_used(gaussian: Posterior) -> None:
+    """Of 4,000 draws it is the covariance's; it survives a copy for another process."""
+    copied = pickle.loads(pickle.dumps(sample_posterior(*small())))
+    assert "effective_rank" not in vars(copied.info)
+    assert copied.info.effective_rank.shape == (2,)
+    expected = compute_effective_rank(gaussian.particles)
+    np.testing.assert_allclose(gaussian.info.effective_rank, expected, rtol=1e-6)
+
+
+def test_loading_another_file_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "not.safetensors"
+    path.write_bytes(b"nothing of the kind")
+    with pytest.raises(UserError, match="cannot read a posterior"):
+        Posterior.load(path)
+    with pytest.raises(UserError, match="cannot read a posterior"):
+        Posterior.load(tmp_path / "missing")
+    from safetensors.numpy import save_file
+
+    save_file({"mean": np.zeros(2)}, path)
+    with pytest.raises(UserError, match="not a posterior"):
+        Posterior.load(path)
+
+
+@pytest.mark.parametrize("path", ["", "a" * 300])
+def test_odd_paths_are_refused(path: str, gaussian: Posterior) -> None:
+    with pytest.raises(UserError, match="cannot write to .*choose another"):
+        gaussian.save(path)
+    with pytest.raises(UserError, match="cannot read a posterior from"):
+        Posterior.load(path)
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        {"info": "{"},
+        {"info": "3"},
+        {"info": "{}"},
+        {"likelihood": "probit"},
+        {"chains": "0"},
+        {"gaussian": '"yes"'},
+        {"mean": np.zeros((2, 3))},
+        {"covariance": np.full((2, 4, 4), np.nan)},
+        {"particles": np.zeros((2, 4))},
+        {"particles": np.zeros((2, 9, 4), int)},
+    ],
+    ids=lambda damage: next(iter(damage)),
+)
+def test_damaged_files_are_refused(damage: dict, gaussian: Posterior, tmp_path: Path) -> None:
+    from safetensors import safe_open
+    from safetensors.numpy import load_file, save_file
+
+    path = tmp_path / "p.safetensors"
+    gaussian.save(path)
+    with safe_open(path, framework="numpy") as file:
+        header = file.metadata() | {k: v for k, v in damage.items() if isinstance(v, str)}
+    del header["sha256"]  # as a stranger would make it
+    arrays = load_file(path) | {k: v for k, v in damage.items() if not isinstance(v, str)}
+    save_file(arrays, path, metadata=header)
+    with pytest.raises(
+        UserError, match="is not a posterior saved by this version|only F32 and F64"
+    ):
+        Posterior.load(path)
+
+
+@pytest.mark.parametrize("at", [0.3, 0.6, 0.9, 1.0])
+def test_a_flipped_bit_is_found(at: float, gaussian: Posterior, tmp_path: Path) -> None:
+    path = tmp_path / "p.safetensors"
+    gaussian.save(path)
+    flip(path, at)
+    with pytest.raises(UserError, match="checksum mismatch"):
+        Posterior.load(path)
+
+
+def test_arviz_sees_chains_draws_outputs_and_features() -> None:
+    posterior = sample_posterior(*small(), num_particles=60)
+    tree = posterior.to_arviz()
+    assert tree.posterior["weights"].dims == ("chain", "draw", "output", "feature")
+    assert tree.posterior["weights"].shape == (1, 60, 2, 4)
+    np.testing.assert_array_equal(tree.posterior["weights"][0, :, 1], posterior.particles[1])
+
+
+def test_missing_extras_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    posterior = sample_posterior(*small(), num_particles=60)
+    for module in ("arviz_base", "numpyro"):
+        monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(UserError, match=r"equivocal\[arviz\]"):
+        posterior.to_arviz()
+    with pytest.raises(UserError, match=r"equivocal\[nuts\]"):
+        sample_posterior(*small(), method="nuts")
+
+
+def test_verdict_is_in_the_repr(gaussian: Posterior) -> None:
+    assert repr(gaussian).startswith(
+        "<Posterior of 2 outputs × 4 weights, 4000 particles, exact-flow"
+    )
+    assert gaussian.info.message in repr(gaussian)
+    assert "\n" not in repr(gaussian)
+
+
+def test_precision_follows_the_features_whatever_jax_is_set_to() -> None:
+    x, t = small()
+    assert sample_posterior(x, t).particles.dtype == np.float64
+    assert sample_posterior(x.astype(np.float32), t).particles.dtype == np.float32
+    assert sample_posterior(x, t, dtype="float32").mean.dtype == np.float32
+    whole = np.round(x).astype(int)
+    assert sample_posterior(whole, t).mean.dtype == np.float64
+
+
+def test_runs_with_jax_and_numpy_alone(tmp_path: Path) -> None:
+    """A whole run in a process where nothing else of ours can be imported."""
+    code = """
+import sys, importlib.abc
+class Refuse(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path=None, target=None):
+        ours = ("equinox", "optax", "jaxtyping", "scipy.stats", "pandas", "xarray", "pydantic",
+                "typer", "rich", "matplotlib", "safetensors", "sklearn", "numpyro", "torch")
+        if name.startswith(ours):
+            raise ImportError(name)
+sys.meta_path.insert(0, Refuse())
+import numpy as np
+from lastlayer import sample_posterior
+x = np.array([[1.0, -1.0], [1.0, 0.0], [1.0, 2.0]])
+print(sample_posterior(x, [0, 0, 1]).predict_proba(x).round(3).tolist())
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=200
+    )
+    probabilities = np.array(json.loads(done.stdout))
+    assert (np.diff(probabilities[:, 0]) > 0).all()
+
+
+def test_the_first_call_keeps_lapack_to_one_thread() -> None:
+    """In a fresh process JAX loads its LAPACK inside the block, if nothing has loaded it before."""
+    code = """
+import jax
+from threadpoolctl import threadpool_info
+from equivocal.machine import use_one_blas_thread
+with use_one_blas_thread():
+    jax.numpy.linalg.cholesky(jax.numpy.eye(3)).block_until_ready()
+    print([pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"])
+"""
+    several = os.environ | {"OPENBLAS_NUM_THREADS": "2"}
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=several
+    )
+    threads = json.loads(done.stdout)
+    assert len(threads) > 1, "NumPy's and SciPy's"
+    assert set(threads) == {1}
+
+
+def test_any_thread_keeps_blas_to_one_thread_and_lifts_the_limit() -> None:
+    """After the main thread has set a limit, and where another thread closes the last block."""
+    code = """
+import json, threading
+from threadpoolctl import threadpool_info
+from equivocal.machine import use_one_blas_thread
+
+def count():
+    return [pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"]
+
+found = {}
+def open_in_thread(name, until=None):
+    with use_one_blas_thread():
+        found[name] = count()
+        if until is not None:
+            until.wait()
+
+with use_one_blas_thread():
+    pass
+alone = threading.Thread(target=open_in_thread, args=("alone",))
+alone.start(), alone.join()
+found["after"] = count()
+closed = threading.Event()
+last = threading.Thread(target=open_in_thread, args=("last", closed))
+with use_one_blas_thread():
+    last.start()
+    while "last" not in found:
+        pass
+closed.set(), last.join()
+found["lifted"] = count()
+print(json.dumps(found))
+"""
+    several = os.environ | {"OPENBLAS_NUM_THREADS": "2"}
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=several
+    )
+    threads = {name: set(found) for name, found in json.loads(done.stdout).items()}
+    assert threads == {"alone": {1}, "after": {2}, "last": {1}, "lifted": {2}}
+
+
+def test_a_generator_draws_the_seed() -> None:
+    """Two generators in the same state give the same bits, and the seed drawn can be used again."""
+    first, second = (
+        sample_posterior(*small(), seed=np.random.default_rng(3), num_particles=20)
+        for _ in range(2)
+    )
+    np.testing.assert_array_equal(first.particles, second.particles)
+    again = sample_posterior(*small(), seed=first.info.settings["seed"], num_particles=20)
+    np.testing.assert_array_equal(first.particles, again.particles)
+    generator = np.random.default_rng(3)
+    generator.integers(2**32)
+    other = sample_posterior(*small(), seed=generator, num_particles=20)
+    assert not np.array_equal(first.particles, other.particles)
+
+
+def test_rows_of_many_wide_outputs_are_predicted_together() -> None:
+    """Every part of the rows brings all covariances to double precision anew."""
+    covariance = np.broadcast_to(np.float32(1), (500, 513, 513))
+    assert choose_rows(Gaussian(np.zeros((500, 513), np.float32), covariance)) >= 1000

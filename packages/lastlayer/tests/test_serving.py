@@ -1,0 +1,308 @@
+"""A posterior over a PyTorch module in use: threads, loaders, files, and without JAX."""
+
+import copy
+import pickle
+import re
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import jax
+import numpy as np
+import pytest
+from safetensors.numpy import save_file
+
+from lastlayer import Posterior, sample_posterior
+from lastlayer.errors import UserError
+from lastlayer.last_layer import LastLayer, from_torch, last_layer_posterior
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(40, 2)).astype(np.float32)
+LABELS = (X @ RNG.normal(size=(2, 3)) + RNG.logistic(size=(40, 3)) > 0).astype(np.float32)
+CLASSES = np.arange(40) % 3
+
+
+@pytest.fixture
+def net(torch):
+    torch.manual_seed(0)
+    nn = torch.nn
+    return nn.Sequential(nn.Linear(2, 3), nn.Tanh(), nn.Dropout(0.5), nn.Linear(3, 3))
+
+
+@pytest.fixture
+def belief(net):
+    return from_torch(net, X, LABELS, prior_variance=0.5, num_particles=50)
+
+
+def test_threads_share_a_network(net, belief):
+    """Each thread gets the answers to its own rows, and training mode is left as it was."""
+    net.train()
+    expected = [belief.predict_proba(X[i : i + 1 + i % 4]) for i in range(30)]
+    with ThreadPoolExecutor(4) as pool:
+        found = pool.map(
+            lambda i: belief.predict_proba(X[i % 30 : i % 30 + 1 + i % 30 % 4]), range(120)
+        )
+        for i, answer in enumerate(found):
+            np.testing.assert_allclose(answer, expected[i % 30], atol=1e-6)
+    assert all(part.training for part in net.modules())
+    assert not net[3]._forward_pre_hooks
+
+
+def test_passes_of_other_threads_are_not_recorded(torch, net, belief):
+    """Another thread calls the module itself while features are collected from it."""
+    net.eval()
+    stop = []
+
+    def call_on():
+        with torch.no_grad():
+            while not stop:
+                net(torch.tensor(X[:7]))
+
+    with ThreadPoolExecutor(1) as pool:
+        running = pool.submit(call_on)
+        try:
+            for _ in range(200):
+                assert belief.features(X[:5]).shape == (5, 4)
+        finally:
+            stop.append(True)
+        running.result()
+
+
+def test_batches_give_the_posterior_of_arrays(torch, net):
+    whole = from_torch(net, X, LABELS, prior_variance=0.5)
+    data = torch.utils.data.TensorDataset(torch.tensor(X), torch.tensor(LABELS))
+    loader = torch.utils.data.DataLoader(data, batch_size=16)
+    others = torch.utils.data.TensorDataset(torch.tensor(X + 0.1), torch.tensor(LABELS))
+    beside = torch.utils.data.DataLoader(others, batch_size=16)
+    streamed = LastLayer.from_torch(net, loader, prior_variance=0.5, validation=beside)
+    np.testing.assert_allclose(streamed.posterior.mean, whole.posterior.mean, atol=1e-5)
+    generator = ((X[i : i + 16], LABELS[i : i + 16]) for i in range(0, 40, 16))
+    once = from_torch(net, generator, prior_variance=0.5)
+    np.testing.assert_allclose(once.posterior.mean, streamed.posterior.mean, atol=1e-5)
+    mapped = last_layer_posterior(lambda x: x, iter([(X[:20], LABELS[:20]), (X[20:], LABELS[20:])]))
+    assert mapped.posterior.mean.shape == (3, 3)
+
+
+def test_missing_labels_of_a_network(torch, net):
+    """NaN where counts are 0: as an array beside, in batches, and as validation."""
+    counts = (np.random.default_rng(1).random(LABELS.shape) < 0.7).astype(np.float32)
+    gaps = np.where(counts > 0, LABELS, np.nan)
+    by_hand = from_torch(net, X, LABELS * counts, counts=counts, prior_variance=0.5)
+    found = from_torch(net, X, torch.tensor(gaps), counts=torch.tensor(counts), prior_variance=0.5)
+    np.testing.assert_array_equal(found.posterior.mean, by_hand.posterior.mean)
+    batches = [(X[i : i + 16], gaps[i : i + 16], counts[i : i + 16]) for i in range(0, 40, 16)]
+    streamed = from_torch(net, batches, prior_variance=0.5)
+    np.testing.assert_allclose(streamed.posterior.mean, by_hand.posterior.mean, atol=1e-5)
+    beside = [(x + 0.1, t, c) for x, t, c in batches]
+    scored = from_torch(net, X, LABELS, validation=beside, prior_variance=0.5)
+    whole = from_torch(net, X, LABELS, validation=(X + 0.1, gaps, counts), prior_variance=0.5)
+    assert scored.info.settings["held_out_nll"] == pytest.approx(
+        whole.info.settings["held_out_nll"], rel=1e-5
+    )
+    with pytest.raises(UserError, match=r"counts cannot be given beside batches.*let the batches"):
+        from_torch(net, batches, counts=counts)
+    with pytest.raises(UserError, match="must all have counts or none"):
+        from_torch(net, [batches[0], (X[16:32], LABELS[16:32])])
+
+
+def test_predictions_take_batches(torch, net):
+    belief = from_torch(net, X, LABELS, prior_variance=0.5)
+    loader = torch.utils.data.DataLoader(torch.tensor(X), batch_size=16)
+    pairs = ((X[i : i + 16], LABELS[i : i + 16]) for i in range(0, 40, 16))
+    expected = belief.predict_proba(X)
+    np.testing.assert_allclose(belief.predict_proba(loader), expected, atol=1e-6)
+    np.testing.assert_allclose(belief.predict_proba(pairs), expected, atol=1e-6)
+    with pytest.raises(UserError, match="at least one batch, got none"):
+        belief.predict_proba(iter([]))
+
+
+@pytest.mark.parametrize(
+    ("inputs", "message"),
+    [
+        (X, "inputs without targets must be batches of .inputs, targets. .* got ndarray"),
+        ([X], r"batches must each be \(inputs, targets\) or .* got ndarray"),
+        ([], r"batches must each be .* got NoneType"),
+    ],
+)
+def test_inputs_that_are_not_batches_are_refused(net, inputs, message):
+    with pytest.raises(UserError, match=message):
+        from_torch(net, inputs)
+
+
+def test_a_vector_of_zeros_and_ones_is_ambiguous_for_several_outputs(net):
+    with pytest.raises(UserError, match=r"only 0 and 1 are ambiguous for 3 outputs.*\(N, 3\)"):
+        from_torch(net, X, LABELS[:, 0])
+    with pytest.raises(UserError, match="ambiguous"):
+        from_torch(net, X, LABELS[:, 0] > 0)
+    named = from_torch(net, X, LABELS[:, 0], likelihood="softmax", prior_variance=0.5)
+    assert named.info.settings["likelihood"] == "softmax"
+    assert from_torch(net, X, CLASSES, prior_variance=0.5).posterior.mean.shape == (3, 4)
+
+
+@pytest.mark.parametrize(
+    ("inputs", "targets", "where"),
+    [
+        (X, LABELS[:30], "got 30 for 40 inputs;"),
+        (X, CLASSES[:30], "got 30 for 40 inputs;"),
+        ([(X, LABELS), (X[:8], LABELS[:5])], None, "got 5 for 8 inputs in batch 2;"),
+    ],
+)
+def test_each_input_needs_a_target(net, inputs, targets, where):
+    with pytest.raises(UserError, match=f"one row per input, {where} leave out the inputs"):
+        LastLayer.from_torch(net, inputs, targets)
+
+
+WITH_NAN = np.where(np.arange(40)[:, None] == 7, np.nan, X)
+
+
+@pytest.mark.parametrize(
+    ("validation", "message"),
+    [
+        ((X, LABELS[:3]), "validation targets must have one row per input, got 3 for 40 inputs;"),
+        ((X[:, :1], LABELS), "validation inputs must be what the module takes"),
+        ((WITH_NAN, LABELS), r"validation inputs must be finite, got nan at index \(7, 0\)"),
+        ((X[:0], LABELS[:0]), "validation inputs must hold at least one row"),
+        (X, "validation inputs without targets must be batches"),
+        (iter([X]), "validation batches must each be"),
+        (iter([]), "validation inputs must hold at least one batch"),
+        ((X, LABELS + 2), "validation targets must lie between 0 and the row's count"),
+        ((X, LABELS, -np.ones(40)), "validation counts must be ≥ 0"),
+        ((X, LABELS, X, X), "validation must be .inputs, targets.*got 4 parts"),
+    ],
+)
+def test_errors_about_validation_name_it(net, validation, message):
+    with pytest.raises(UserError, match=f"^{message}"):
+        from_torch(net, X, LABELS, validation=validation)
+
+
+def test_nan_in_inputs_is_reported(torch, net):
+    """In the first batch, by which the last layer is found, and in a later one."""
+    for batch_size in (40, 5):
+        with pytest.raises(UserError, match=r"^inputs must be finite, got nan at index \(7, 0\)"):
+            from_torch(net, WITH_NAN, LABELS, batch_size=batch_size)
+    with torch.no_grad():
+        net[0].weight[0, 0] = np.nan
+    with pytest.raises(UserError, match="must return finite logits, got nan for finite inputs"):
+        from_torch(net, X, LABELS)
+
+
+@pytest.mark.parametrize("name", ["text", "state_dict", "tensors", "folder", "missing"])
+def test_a_file_without_a_posterior_is_refused(torch, net, name, tmp_path):
+    path = tmp_path / name
+    if name == "text":
+        path.write_text("hello", encoding="utf-8")
+    elif name == "state_dict":
+        torch.save(net.state_dict(), path)
+    elif name == "tensors":
+        save_file({"weight": LABELS}, path)
+    elif name == "folder":
+        path.mkdir()
+    for load in (Posterior.load, lambda path: LastLayer.load(path, net)):
+        with pytest.raises(UserError) as refusal:
+            load(path)
+        said = str(refusal.value)
+        assert str(path) in said
+        assert "; give a file that Posterior.save or LastLayer.save wrote" in said
+        assert said.count(". ") == 0, "one sentence"
+
+
+def test_saved_beside_a_state_dict(torch, net, belief, tmp_path):
+    belief.save(tmp_path / "posterior.safetensors")
+    torch.save(net.state_dict(), tmp_path / "network.pt")
+    fresh = copy.deepcopy(net)
+    with torch.no_grad():
+        fresh[0].weight.zero_()
+    with pytest.warns(UserWarning, match="other weights than when this posterior was saved"):
+        LastLayer.load(tmp_path / "posterior.safetensors", fresh)
+    fresh.load_state_dict(torch.load(tmp_path / "network.pt"))
+    loaded = LastLayer.load(tmp_path / "posterior.safetensors", fresh)
+    np.testing.assert_array_equal(loaded.predict_proba(X), belief.predict_proba(X))
+    np.testing.assert_array_equal(loaded.predict_sd(X), belief.predict_sd(X))
+    assert Posterior.load(tmp_path / "posterior.safetensors").mean.shape == (3, 4)
+    wider = copy.deepcopy(net)
+    wider[-1] = torch.nn.Linear(wider[-1].in_features, 5)
+    with pytest.raises(UserError, match="3 outputs, this network's has . and 5; pass the network"):
+        LastLayer.load(tmp_path / "posterior.safetensors", wider)
+    with pytest.raises(UserError, match=r"no torch\.nn\.Linear named '3'"):
+        LastLayer.load(tmp_path / "posterior.safetensors", torch.nn.Linear(2, 3))
+    belief.posterior.save(tmp_path / "bare.safetensors")
+    with pytest.raises(UserError, match=r"without a feature map; use Posterior\.load"):
+        LastLayer.load(tmp_path / "bare.safetensors", net)
+
+
+def test_callable_is_saved_without_its_code(tmp_path):
+    belief = last_layer_posterior(np.tanh, X, LABELS, prior_variance=0.5)
+    belief.save(tmp_path / "posterior.safetensors")
+    loaded = LastLayer.load(tmp_path / "posterior.safetensors", np.tanh)
+    np.testing.assert_array_equal(loaded.predict_proba(X), belief.predict_proba(X))
+
+
+@pytest.mark.parametrize("targets", [LABELS, CLASSES], ids=["labels", "classes"])
+def test_as_a_pytorch_module(torch, net, targets):
+    belief = from_torch(net, X, targets, prior_variance=0.5, num_particles=50)
+    module = belief.to_torch()
+    np.testing.assert_allclose(module(torch.tensor(X)), belief.predict_proba(X), atol=2e-6)
+    assert isinstance(net[3], torch.nn.Linear), "the network itself stays as it is"
+    alone = last_layer_posterior(np.tanh, X, LABELS, prior_variance=0.5)
+    answer = alone.to_torch()(torch.tanh(torch.tensor(X)))
+    np.testing.assert_allclose(answer, alone.predict_proba(X), atol=2e-6)
+
+
+@pytest.mark.slow
+def test_module_predicts_where_there_is_no_jax(torch, belief, tmp_path):
+    program = torch.export.export(belief.to_torch(), (torch.tensor(X),))
+    torch.export.save(program, tmp_path / "belief.pt2")
+    code = (
+        "import sys, torch; sys.modules['jax'] = None; "
+        f"m = torch.export.load({str(tmp_path / 'belief.pt2')!r}).module(); "
+        f"print(m(torch.tensor({X.tolist()})).sum().item())"
+    )
+    answer = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    assert float(answer.stdout) == pytest.approx(belief.predict_proba(X).sum(), rel=1e-5)
+
+
+def test_copies_are_independent(belief):
+    for copied in (copy.deepcopy(belief), pickle.loads(pickle.dumps(belief))):
+        np.testing.assert_array_equal(copied.predict_proba(X), belief.predict_proba(X))
+        assert copied.feature_map.layer is copied.feature_map.module[3]
+
+
+def test_particles_are_drawn_when_first_used():
+    rows = np.column_stack([X, np.ones(40)])
+    posterior = sample_posterior(rows, LABELS)
+    posterior.predict_proba(rows)
+    assert "particles" not in vars(posterior)
+    again = sample_posterior(rows, LABELS)
+    np.testing.assert_array_equal(posterior.particles, again.particles)
+    assert posterior.particles.shape == (3, 200, 3)
+    assert posterior.particles is posterior.particles
+
+
+def test_any_number_of_rows_shares_few_programs(caplog):
+    """Compilation is what a first call with a new shape costs; sizes are powers of two here."""
+    rows = np.column_stack([X, np.ones(40)]).astype(np.float32)
+    for method in ("exact-flow", "homotopy"):
+        posterior = sample_posterior(rows, LABELS, method=method, num_particles=20)
+        ask = (posterior.predict_proba, posterior.predict_sd, posterior.entropies)
+        for call in (*ask, posterior.predict_interval):
+            call(rows[:40])
+        caplog.clear()
+        with jax.log_compiles(True), caplog.at_level("WARNING", "jax"):
+            for n in (33, 37, 39):
+                for call in (*ask, posterior.predict_interval):
+                    call(rows[:n])
+        assert "Finished XLA compilation" not in caplog.text
+
+
+def test_the_three_lines_of_the_page(net):
+    page = (Path(__file__).parents[2] / "docs" / "sampling.md").read_text(encoding="utf-8")
+    (lines,) = re.findall(r"## Three lines\n.*?```text\n(.*?)```", page, re.DOTALL)
+    names = {"network": net, "inputs": X[:10], "targets": LABELS[:10], "questions": X[:7]}
+    names |= {"new_inputs": X[10:], "new_targets": LABELS[10:]}  # 30 rows at least
+    exec(lines, names)
+    assert len(lines.splitlines()) == 3
+    assert names["probabilities"].shape == names["doubt"].shape == (7, 3)
+    assert "held-out NLL" in names["belief"].info.message

@@ -1,0 +1,263 @@
+"""Rows read from files, and products of few digits: how far from rows in memory and float64."""
+
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import zarr
+
+from lastlayer import Posterior
+from lastlayer.engine.plan import Plan, make_plan
+from lastlayer.engine.problem import Likelihood, Problem, sample_rows
+from lastlayer.engine.settings import RunSettings
+from lastlayer.engine.streaming import CHUNK, StreamedProblem, is_streamed, iterate_outputs
+from lastlayer.errors import UserError
+from lastlayer.samplers.mean_field import RULE, run_gaussian
+from problems import Data, Stored, sample_compiled, small
+
+# Bytes: 16,001 rows of 16 features are 1 MB, of which two copies would be held; three outputs in
+# flight take 1.7 MB.
+SMALL_BUDGET = 2_000_000
+
+
+@pytest.fixture(scope="module")
+def data() -> Data:
+    features, targets = small(num_outputs=3, num_rows=16_001, num_features=16)
+    return Data(features.astype(np.float32), targets)
+
+
+@pytest.fixture(scope="module")
+def in_memory(data: Data) -> Posterior:
+    return sample_compiled(*data, num_particles=20)
+
+
+def mapped(folder: Path, array: np.ndarray) -> np.ndarray:
+    np.save(folder / "array.npy", array)
+    return np.load(folder / "array.npy", mmap_mode="r")
+
+
+def assert_same(found: Posterior, expected: Posterior) -> None:
+    """To round-off of float32: other sums come in another order."""
+    assert found.info.converged
+    sd = np.sqrt(np.diagonal(expected.covariance, axis1=1, axis2=2))
+    assert (np.abs(found.mean - expected.mean) / sd).max() < 1e-3
+    np.testing.assert_allclose(found.covariance, expected.covariance, rtol=2e-3, atol=1e-6)
+
+
+CHUNK_ROWS = CHUNK // (8 * 4)
+
+
+@pytest.fixture(scope="module")
+def large() -> Data:
+    """A chunk and ten rows."""
+    features, targets = small(num_outputs=1, num_rows=CHUNK_ROWS + 10, num_features=8)
+    return Data(features.astype(np.float32), targets)
+
+
+@pytest.mark.slow
+def test_double_precision_comes_through(data: Data) -> None:
+    """JAX's callbacks run in a thread of their own, which would round to float32."""
+    x, t = data.features.astype(np.float64), data.targets
+    expected = sample_compiled(x, t, num_particles=20)
+    found = sample_compiled(Stored(x), t, num_particles=20, memory_budget=2 * SMALL_BUDGET)
+    np.testing.assert_allclose(found.mean, expected.mean, rtol=1e-6)
+    assert found.mean.dtype == np.float64
+
+
+@pytest.mark.slow
+def test_a_file_is_read_in_chunks(large: Data) -> None:
+    """The second chunk holds ten rows and is filled up."""
+    stored, few = Stored(large.features), {"num_particles": 20, "num_steps": 8}
+    found = sample_compiled(stored, large.targets, memory_budget=8_000_000, **few)
+    assert_same(found, sample_compiled(*large, **few))
+    assert len(stored.read) > 2 * 2  # one pass of checks, and the sums
+    assert max(stored.read) == CHUNK_ROWS
+
+
+def test_a_memory_mapped_file_gives_the_same_posterior(
+    tmp_path: Path, data: Data, in_memory: Posterior
+) -> None:
+    found = sample_compiled(
+        mapped(tmp_path, data.features), data.targets, num_particles=20, memory_budget=SMALL_BUDGET
+    )
+    assert_same(found, in_memory)
+
+
+@pytest.mark.slow
+def test_zarr_with_counts_and_a_prior_mean(tmp_path: Path, data: Data) -> None:
+    """Targets, counts and features in stores; sums over repetitions; every output its own prior."""
+    rng = np.random.default_rng(0)
+    counts = rng.integers(1, 5, len(data.features)).astype(np.float32)
+    given = {"features": data.features, "targets": data.targets * counts[:, None], "counts": counts}
+    stored = {
+        name: zarr.create_array(str(tmp_path / name), data=array, chunks=(64, *array.shape[1:]))
+        for name, array in given.items()
+    }
+    prior = {"prior_mean": rng.normal(size=(3, 16)), "prior_variance": 2.0, "num_particles": 20}
+    expected = sample_compiled(**given, **prior)
+    assert_same(sample_compiled(**stored, **prior, memory_budget=SMALL_BUDGET), expected)
+    plenty = sample_compiled(**stored, **prior)  # loaded: the very same run
+    np.testing.assert_array_equal(plenty.mean, expected.mean)
+
+
+def test_errors_in_a_file_are_found_before_computing(tmp_path: Path, data: Data) -> None:
+    spoilt = data.features.copy()
+    spoilt[500, 2] = np.nan
+    features = mapped(tmp_path, spoilt)
+    with pytest.raises(UserError, match="must be finite, got nan"):
+        sample_compiled(features, data.targets, memory_budget=SMALL_BUDGET)
+    with pytest.raises(UserError, match="one row for each of the 16001"):
+        sample_compiled(features, data.targets[:9], memory_budget=SMALL_BUDGET)
+    with pytest.raises(UserError, match="'aldi' needs its rows in memory"):
+        sample_compiled(features, data.targets, method="aldi", memory_budget=SMALL_BUDGET)
+    with pytest.raises(UserError, match="load them for softmax"):
+        sample_compiled(features, data.targets, likelihood="softmax", memory_budget=SMALL_BUDGET)
+
+
+def test_a_row_of_a_later_chunk_is_named_by_the_chunk_it_is_in(large: Data) -> None:
+    spoilt = large.features.copy()
+    spoilt[CHUNK_ROWS + 6, 2] = np.inf
+    with pytest.raises(UserError, match=rf"\(6, 2\).*from row {CHUNK_ROWS:,} of the file"):
+        sample_compiled(Stored(spoilt), large.targets, memory_budget=8_000_000)
+
+
+def test_changes_in_a_private_memory_map_are_read_and_kept(tmp_path: Path, data: Data) -> None:
+    """`mmap_mode="c"`: changes are the process' own, and not in the file."""
+    np.save(tmp_path / "array.npy", np.zeros_like(data.features))
+    features = np.load(tmp_path / "array.npy", mmap_mode="c")
+    features[:] = data.features
+    given = (features, data.targets, None, 0.0, 1.0, Likelihood.BERNOULLI, None)
+    problem = StreamedProblem.build(*given)
+    for start in (0, 1_000, 0):  # pages that were read are forgotten
+        psi, _, _ = problem.read(start, start + 500)
+        np.testing.assert_array_equal(psi, data.features[start : start + 500])
+
+
+def test_groups_of_outputs_share_a_compiled_program(tmp_path: Path, data: Data) -> None:
+    given = (mapped(tmp_path, data.features), data.targets, None, 0.0, 1.0)
+    problem = StreamedProblem.build(*given, Likelihood.BERNOULLI, None)
+    plan = Plan(block_rows=512, slots=1, num_features=16, streamed=True)
+    shared = set()
+    for (output,), rows in iterate_outputs(problem, plan, 1):
+        shared.add(rows)
+        _, _, targets, _ = rows.read_chunk(0)
+        np.testing.assert_array_equal(targets.reshape(-1)[:16_001], data.targets[:, output])
+    assert len(shared) == 1
+    *_, (last, rows) = iterate_outputs(problem, plan, 2)
+    assert (last, rows.outputs.tolist()) == (range(2, 3), [2])
+
+
+@pytest.mark.parametrize("budget", [290_000, 300_000, 350_000, 600_000])
+def test_features_that_are_not_streamed_fit_into_the_budget(tmp_path: Path, budget: int) -> None:
+    """Also where features barely exceed the budget: each budget allows one way or the other."""
+    features, targets = small(num_outputs=2, num_rows=4_000, num_features=4)
+    there = mapped(tmp_path, features.astype(np.float32))
+    given = (there, targets, None, 0.0, 1.0, Likelihood.BERNOULLI, None)
+    streamed = is_streamed(there, None, budget)
+    problem = StreamedProblem.build(*given) if streamed else Problem.build(*given)
+    sizes = {"per_output": 8 * 12**2, "per_row": 36}  # of `mean_field`
+    assert make_plan(problem, budget, **sizes, pad=True).slots >= 1
+    assert streamed == (budget < 350_000)
+
+
+def test_a_file_that_cannot_be_read_is_reported(tmp_path: Path, data: Data) -> None:
+    store = zarr.create_array(str(tmp_path / "z"), data=data.features, chunks=(500, 16))
+    (tmp_path / "z" / "c" / "3" / "0").write_bytes(b"garbage")
+    for budget, said in ((SMALL_BUDGET, "rows 0 to 16,"), (None, "features cannot be read")):
+        with pytest.raises(UserError, match=rf"{said}.*; restore the file\."):
+            sample_compiled(store, data.targets, memory_budget=budget)
+
+
+IN_A_CHILD = """
+import resource, sys
+import numpy as np
+from lastlayer import sample_posterior
+
+features = np.load(sys.argv[1], mmap_mode="r")
+targets = np.zeros((len(features), 2), np.float32)
+targets[::3] = 1
+sample_posterior(features[:2000], targets[:2000])
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+sample_posterior(features, targets, memory_budget=30_000_000, num_steps=1)
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+"""
+
+
+@pytest.mark.slow
+def test_memory_stays_small_however_large_the_file(tmp_path: Path) -> None:
+    """A file of 77 MB, which in memory would take as much again; kilobytes are counted."""
+    rng = np.random.default_rng(0)
+    np.save(tmp_path / "large.npy", rng.standard_normal((300_000, 64), np.float32))
+    child = subprocess.run(
+        [sys.executable, "-c", IN_A_CHILD, str(tmp_path / "large.npy")],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert child.returncode == 0, child.stderr
+    assert int(child.stdout) < 60_000
+
+
+def test_many_rows_begin_with_a_share_of_them() -> None:
+    """The same fixed point, in no more steps over all rows than from the prior."""
+    rng = np.random.default_rng(0)
+    x = np.concatenate([np.ones((4_001, 1)), rng.normal(size=(4_001, 7))], axis=1)
+    t = (rng.random(4_001) < 1 / (1 + np.exp(9 - 4 * x[:, 1]))).astype(float)
+    problem = Problem.build(
+        x.astype(np.float32), np.stack([t] * 3, 1), None, 0.0, 100.0, Likelihood.BERNOULLI, None
+    )
+    settings = RunSettings(
+        num_particles=20, num_steps=None, tolerance=5e-4, seed=0, memory_budget=None, compiled=True
+    )
+    from_prior = replace(settings, num_steps=1_000)  # a given number is taken from there
+    expected = run_gaussian(problem, RULE, from_prior)
+    found = run_gaussian(problem, RULE, settings, many_rows=4_000, share=2)
+    assert found.converged.all()
+    assert found.steps.max() <= expected.steps.max()
+    sd = np.linalg.norm(expected.factor, axis=2)
+    assert (np.abs(found.mean - expected.mean) / sd).max() < 1e-3
+    np.testing.assert_allclose(np.linalg.norm(found.factor, axis=2), sd, rtol=1e-3)
+
+
+def test_a_share_of_the_rows_counts_for_all() -> None:
+    features, targets = small(num_outputs=3, num_rows=4_001, num_features=8)
+    problem = Problem.build(features, targets, None, 0.0, 1.0, Likelihood.BERNOULLI, None)
+    few = sample_rows(problem, 4)
+    assert 900 < few.num_rows < 1_100
+    assert few.total_count == pytest.approx(4_001, rel=0.05)
+    np.testing.assert_array_equal(few.targets[64], 4 * targets[256])
+
+
+@pytest.mark.parametrize(
+    ("precision", "least", "most"), [("tf32", 1e-5, 2e-3), ("bf16", 1e-3, 2e-2)]
+)
+def test_rounded_products_are_off_by_their_rounding(
+    data: Data, precision: str, least: float, most: float
+) -> None:
+    exact = sample_compiled(data.features.astype(np.float64), data.targets)
+    found = sample_compiled(*data, precision=precision)
+    distance = np.linalg.norm(found.covariance - exact.covariance, axis=(1, 2))
+    relative = distance / np.linalg.norm(exact.covariance, axis=(1, 2))
+    assert found.info.converged
+    assert least < relative.max() < most
+    sd = np.sqrt(np.diagonal(exact.covariance, axis1=1, axis2=2))
+    assert (np.abs(found.mean - exact.mean) / sd).max() < most
+
+
+def test_impossible_precisions_are_refused(data: Data) -> None:
+    with pytest.raises(UserError, match="precision must be one of full, tf32, bf16"):
+        sample_compiled(*data, precision="fp8")
+    with pytest.raises(UserError, match="goes with float32"):
+        sample_compiled(*data, precision="tf32", dtype="float64")
+    with pytest.raises(UserError, match="method 'aldi' has 'full'"):
+        sample_compiled(*data, precision="bf16", method="aldi")
+
+
+def test_rounded_products_stop_where_rounding_hides_progress(data: Data) -> None:
+    info = sample_compiled(*data, precision="bf16", tolerance=1e-6).info
+    assert not info.converged
+    assert "bf16 products are too coarse for it; try precision='full'" in info.message
+    assert info.steps.max() < 40
