@@ -16,7 +16,7 @@ from matplotlib.axes import Axes
 from matplotlib.container import Container
 from matplotlib.figure import Figure
 
-from equivocal.paper.figure_tables import MEAN
+from equivocal.statistics.summaries import MEAN
 from lastlayer.files import write_atomically
 
 __all__ = ["COLOURS", "KINDS", "add_legend", "apply_style", "save_figure"]
@@ -54,7 +54,7 @@ def draw_networks(
     axes : Axes
         The axes to draw on.
     table : DataFrame
-        With a column `network`, as `equivocal.paper.figure_tables.append_means` returns it.
+        With a column `network`, as `equivocal.statistics.summaries.append_means` returns it.
     x, y : str
         The columns that are drawn.
     label : str, optional

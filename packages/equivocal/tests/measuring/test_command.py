@@ -21,7 +21,7 @@ from equivocal.measuring.findings import summarise_findings, tabulate_findings, 
 from equivocal.measuring.run import COMPARED, SuitesResult, describe_suites, measure
 from equivocal.measuring.suite import PARADIGMS, Suite, load_suite
 from equivocal.network import TrainingSettings
-from equivocal.paper.figure_tables import append_means
+from equivocal.statistics.summaries import append_means
 from equivocal.store.folders import announce_overwrite
 from lastlayer.errors import UserError
 from tests.measuring.test_findings import make_words

@@ -57,12 +57,11 @@ from scipy.special import entr, log_expit, logsumexp
 from equivocal.doubt.comprehenders import Comprehenders, PooledBeliefs, build_role_questions
 from equivocal.network import Network
 from equivocal.network.questions import Questions, collect_questions, compute_features
-from equivocal.paper.settings import load_study
 from equivocal.statistics.calibration import calibration_error
 from equivocal.statistics.scores import auroc
 from equivocal.world import RoleReversal, Utterance, World
 from equivocal.world.errors import require_exact, require_roles
-from equivocal.world.items import load_stimuli
+from equivocal.world.items import find_shipped_items, load_stimuli
 from equivocal.world.queries import NO_NODE
 from equivocal.world.reversals import find_heard, spell_reversed
 from lastlayer import Posterior
@@ -213,10 +212,9 @@ def find_reversals(world: World) -> Pairs:
 
 def find_study_pairs(world: World) -> Pairs | None:
     """Find the first and last condition of the paper's stimuli; None in other worlds."""
-    settings = load_study("paper")
-    if World.load(settings.world_source).fingerprint != world.fingerprint:
+    if World.load("paper").fingerprint != world.fingerprint:
         return None
-    stimuli = load_stimuli(settings.stimuli_path, world)
+    stimuli = load_stimuli(find_shipped_items("paper"), world)
     both = (stimuli.conditions[0], stimuli.conditions[-1])
     rows = ([stimuli.rows[condition, item] for item in stimuli.items] for condition in both)
     return Pairs(*(tuple(row.utterance.first(row.critical) for row in own) for own in rows))

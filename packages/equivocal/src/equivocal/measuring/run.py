@@ -33,9 +33,9 @@ from equivocal.measuring.suite import (
 from equivocal.measuring.word_measures import MEASURES, check_measures
 from equivocal.network import Run, TrainingSettings
 from equivocal.network.train_or_load import choose_training, train_or_load
-from equivocal.paper.figure_tables import append_means
 from equivocal.progress import Advance, announce, progress
 from equivocal.result import Figures, Result, describe_run, write_tables
+from equivocal.statistics.summaries import append_means
 from equivocal.store import read_toml
 from equivocal.store.folders import announce_overwrite, refuse_foreign_files
 from equivocal.store.locks import hold_folder

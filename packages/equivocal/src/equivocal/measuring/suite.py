@@ -45,10 +45,10 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from equivocal.errors import validate
 from equivocal.measuring.word_measures import check_measures
-from equivocal.paper.settings import find_named_file
 from equivocal.store import read_table, read_toml
+from equivocal.store.text import find_named_file
 from equivocal.world import World, list_shipped_worlds, split_world_name
-from equivocal.world.items import Item, load_items
+from equivocal.world.items import Item, find_shipped_items, load_items
 from lastlayer.errors import UserError, check_known
 from lastlayer.files import is_plain_name, resolve_inside
 
@@ -260,7 +260,7 @@ def load_construction(name: str) -> Construction:
     about = read_toml(path)
     world = World.load(about["world"])
     items = load_items(
-        path.with_suffix(".csv"),
+        find_shipped_items(name),
         world,
         needs=("tracked_units", "rival_units"),
         conditions=about["conditions"],

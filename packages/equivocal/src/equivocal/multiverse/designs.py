@@ -38,8 +38,9 @@ from equivocal.multiverse.grid import (
     find_own_choices,
     read_grid_file,
 )
-from equivocal.paper.settings import StudySettings, find_named_file, load_study
+from equivocal.paper.settings import StudySettings, load_study
 from equivocal.store import read_toml
+from equivocal.store.text import find_named_file
 from lastlayer.errors import UserError
 
 __all__ = ["Design", "load_design", "refine_design"]

@@ -33,8 +33,9 @@ from pydantic import Field
 
 from equivocal.beliefs import Positive, RowsOfPosterior, SettingsTable
 from equivocal.errors import validate
-from equivocal.paper.settings import StudySettings, find_named_file, load_study, parse_changes
+from equivocal.paper.settings import StudySettings, load_study, parse_changes
 from equivocal.store import read_toml, split_pair
+from equivocal.store.text import find_named_file
 from lastlayer.errors import UserError
 from lastlayer.files import resolve_inside
 from lastlayer.samplers.dropout_deterministic import NUM_STEPS, DropoutConfig

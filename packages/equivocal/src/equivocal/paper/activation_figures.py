@@ -148,7 +148,7 @@ def draw_learning(curves: pd.DataFrame, all_zeros: float) -> Figure:
     Parameters
     ----------
     curves : DataFrame
-        The `curves` of a run, with means from `equivocal.paper.figure_tables.append_means`.
+        The `curves` of a run, with means from `equivocal.statistics.summaries.append_means`.
     all_zeros : float
         The accuracy of a model that leaves every output unit off.
     """

@@ -22,7 +22,7 @@ from equivocal.figure_style import (
     apply_style,
     draw_networks,
 )
-from equivocal.paper.figure_tables import MEAN
+from equivocal.statistics.summaries import MEAN
 
 __all__ = ["draw_facts_together", "draw_specification_curve", "draw_variance_shares"]
 

@@ -21,36 +21,19 @@ from equivocal.paper.tables import (
     list_non_relevant,
     list_own_units,
 )
-from equivocal.statistics.summaries import LEVEL
+from equivocal.statistics.summaries import LEVEL, MEAN, append_means
 from lastlayer.errors import check_known
 
 __all__ = [
-    "MEAN",
     "NON_RELEVANT",
     "add_reference_levels",
-    "append_means",
     "find_stop_time",
     "list_conditions",
 ]
 
 BINS = 10  # bins of exact probability; zero has another of its own
 NON_RELEVANT = "non-relevant (mean)"
-MEAN = "mean"  # in the column `network`: the mean over networks
 ALPHA = 1 - LEVEL
-
-
-def append_means(table: pd.DataFrame, *keys: str) -> pd.DataFrame:
-    """Append to a table of networks the means over networks, as rows whose network is `MEAN`.
-
-    Parameters
-    ----------
-    table : DataFrame
-        A column `network`, the key columns, and otherwise numbers.
-    *keys : str
-        The columns to group by.
-    """
-    means = table.drop(columns="network").groupby(list(keys), sort=False, as_index=False).mean()
-    return pd.concat([table, means.assign(network=MEAN)], ignore_index=True)
 
 
 def select_clear_changes(paired: pd.DataFrame, estimate: str) -> pd.DataFrame:

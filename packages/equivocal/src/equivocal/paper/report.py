@@ -29,6 +29,7 @@ from equivocal.paper.stages import Study
 from equivocal.paper.summary import describe_stop, describe_time, describe_truth, summarise_study
 from equivocal.paper.tables import PRINTED_STUDIES
 from equivocal.progress import run_in_stages
+from equivocal.statistics.summaries import append_means
 from equivocal.store import read_table
 from lastlayer.files import write_atomically
 from lastlayer.machine import collect_versions
@@ -54,7 +55,7 @@ def list_figures(study: Study) -> dict[str, Callable[[], Figure]]:
 
     figures: dict[str, Callable[[], Figure]] = {
         "learning": lambda: activations.draw_learning(
-            tables.append_means(run.curves, "epoch"), scores["all_zeros"]
+            append_means(run.curves, "epoch"), scores["all_zeros"]
         ),
         "beliefs": lambda: activations.draw_beliefs(
             tabulate_item(run, study.stimuli, study.shown_item)

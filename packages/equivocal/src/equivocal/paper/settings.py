@@ -8,7 +8,6 @@ value. To add a setting, add a field here and, with its reason, a line in the pr
 
 import tomllib
 from importlib import resources
-from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -19,11 +18,13 @@ from equivocal.beliefs import Positive, RowsOfPosterior, SamplerSettings, Settin
 from equivocal.errors import explain_validation, locate_mistake
 from equivocal.network import TrainingSettings
 from equivocal.store import read_toml, split_pair
+from equivocal.store.text import find_named_file
 from equivocal.world import list_shipped_worlds, split_world_name
-from lastlayer.errors import UserError, check_known
+from equivocal.world.items import find_shipped_items
+from lastlayer.errors import UserError
 from lastlayer.files import resolve_inside, write_text_atomically
 
-__all__ = ["StudySettings", "find_named_file", "load_study", "parse_changes", "write_example"]
+__all__ = ["StudySettings", "load_study", "parse_changes", "write_example"]
 
 _EXAMPLE = resources.files("equivocal.paper") / "example"
 _RECORD = resources.files("equivocal.paper") / "record"
@@ -129,8 +130,10 @@ class StudySettings(SettingsTable):
 
     @property
     def stimuli_path(self) -> Path:
-        """The stimulus file: beside the study's file, or where the caller's path leads."""
-        return self._locate("stimuli.file", self.stimuli.file)
+        """The stimulus file: beside the study's file, where the path leads, or of the package."""
+        own = self._locate("stimuli.file", self.stimuli.file)
+        shipped = find_shipped_items(Path(self.stimuli.file).stem)
+        return shipped if shipped.exists() and not own.exists() else own
 
     @property
     def world_source(self) -> str | Path:
@@ -203,32 +206,6 @@ class StudySettings(SettingsTable):
 def read_record(name: str) -> dict[str, Any]:
     """Read record/NAME.toml: printed numbers, layouts of files, or the wording of results."""
     return read_toml(str(_RECORD / f"{name}.toml"))
-
-
-def find_named_file(name_or_path: str | Path, folder: Traversable, kind: str) -> Path:
-    """Find a file of the package by name, or a user's own.
-
-    Parameters
-    ----------
-    name_or_path : str or Path
-        A name, or a path that ends in .toml.
-    folder : Traversable
-        The folder of the package.
-    kind : str
-        What an error message calls such a file: "preset", "grid", …
-
-    Raises
-    ------
-    UserError
-        Where there is no file of this name; the nearest name is proposed.
-    """
-    name = str(name_or_path)
-    if Path(name).suffix == ".toml":
-        return Path(name)
-    files = sorted(entry.name for entry in folder.iterdir())
-    known = [file.removesuffix(".toml") for file in files if file.endswith(".toml")]
-    check_known(name, known, kind, advice=", and a file of your own ends in .toml")
-    return Path(str(folder / f"{name}.toml"))
 
 
 def load_study(

@@ -29,8 +29,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from equivocal.measuring.suite import CONSTRUCTIONS, load_construction
-from equivocal.paper.settings import load_study
 from equivocal.people.drawn_answers import share_beliefs
 from equivocal.world import (
     Corpus,
@@ -41,7 +39,7 @@ from equivocal.world import (
     find_plausibility_items,
     name_role_unit,
 )
-from equivocal.world.items import Item, load_items
+from equivocal.world.items import Item, find_shipped_items, load_items
 from equivocal.world.queries import NO_NODE
 from lastlayer.errors import UserError
 
@@ -59,7 +57,13 @@ ITEM_READINGS = ("literal", "reversed", "other")  # of `AskedItems`
 ANY = "any"
 PROBES = ("agent", "patient")
 SAMPLED = 20_000  # sentences that are sampled from a world too large to enumerate
-SHIPPED_STUDY = "paper"  # its stimuli are the default sentences of its world
+# Items of the package, and the world whose default sentences they are
+SHIPPED_ITEMS = {
+    "passive": "sg2018",
+    "word_order": "word_order",
+    "attachment": "attachment",
+    "paper": "paper",
+}
 
 
 @dataclass(frozen=True)
@@ -157,14 +161,9 @@ def find_sentences(world: World) -> tuple[list[Item], str]:
     UserError
         Where there are none.
     """
-    shipped = [load_construction(name) for name in CONSTRUCTIONS]
-    own = [each for each in shipped if each.world.fingerprint == world.fingerprint]
-    if own:
-        items = [item for construction in own for item in construction.items]
-        return items, " and ".join(construction.name for construction in own)
-    study = load_study(SHIPPED_STUDY)
-    if World.load(study.world_source).fingerprint == world.fingerprint:
-        return load_sentences(study.stimuli_path, world), f"the stimuli of study {study.name}"
+    for name, home in SHIPPED_ITEMS.items():
+        if World.load(home).fingerprint == world.fingerprint:
+            return load_sentences(find_shipped_items(name), world), f"the items {name!r}"
     both_ways = list(_list_reversals(world))
     if both_ways:
         return both_ways, f"all sentences of world {world.name!r} in both directions"

@@ -32,11 +32,20 @@ from scipy.special import logit
 
 from equivocal.statistics import RandomPart, fit_mixed
 
-__all__ = ["LEVEL", "TTest", "compare_pairs", "compare_with_zero", "compute_variance_shares"]
+__all__ = [
+    "LEVEL",
+    "MEAN",
+    "TTest",
+    "append_means",
+    "compare_pairs",
+    "compare_with_zero",
+    "compute_variance_shares",
+]
 
 # The range of single precision: an activation nearer to one than this is stored as one. Near zero
 # it is far finer, which we keep: a floor such as 1e-7 would make most of the paper's cells equal.
 LOWEST, HIGHEST = float(np.finfo(np.float32).tiny), 1 - 2.0**-24
+MEAN = "mean"  # in the column `network`: the mean over networks
 LEVEL = 0.95  # of confidence intervals
 NAN = float("nan")
 FEWEST = 5  # trainings, for intervals from halves of them
@@ -340,3 +349,17 @@ def _draw_half(blocks: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """Return the rows of half of the blocks, drawn without replacement."""
     names = np.unique(blocks)
     return np.flatnonzero(np.isin(blocks, rng.permutation(names)[: max(1, len(names) // 2)]))
+
+
+def append_means(table: pd.DataFrame, *keys: str) -> pd.DataFrame:
+    """Append to a table of networks the means over networks, as rows whose network is `MEAN`.
+
+    Parameters
+    ----------
+    table : DataFrame
+        A column `network`, the key columns, and otherwise numbers.
+    *keys : str
+        The columns to group by.
+    """
+    means = table.drop(columns="network").groupby(list(keys), sort=False, as_index=False).mean()
+    return pd.concat([table, means.assign(network=MEAN)], ignore_index=True)

@@ -302,3 +302,29 @@ def split_pair(pair: str, option: str, example: str, *, empty: bool = False) -> 
     if not (sign and name and (value or empty)):
         raise UserError(f"{option} takes name=value, as {example}, got {pair!r}.")
     return name, value
+
+
+def find_named_file(name_or_path: str | Path, folder: Traversable, kind: str) -> Path:
+    """Find a file of the package by name, or a user's own.
+
+    Parameters
+    ----------
+    name_or_path : str or Path
+        A name, or a path that ends in .toml.
+    folder : Traversable
+        The folder of the package.
+    kind : str
+        What an error message calls such a file: "preset", "grid", …
+
+    Raises
+    ------
+    UserError
+        Where there is no file of this name; the nearest name is proposed.
+    """
+    name = str(name_or_path)
+    if Path(name).suffix == ".toml":
+        return Path(name)
+    files = sorted(entry.name for entry in folder.iterdir())
+    known = [file.removesuffix(".toml") for file in files if file.endswith(".toml")]
+    check_known(name, known, kind, advice=", and a file of your own ends in .toml")
+    return Path(str(folder / f"{name}.toml"))

@@ -22,6 +22,7 @@ plausible ones. Other sentences, or another critical word, can be measured with 
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from importlib import resources
 from pathlib import Path
 
 from equivocal.store import read_cells
@@ -30,7 +31,15 @@ from equivocal.world.world import World
 from lastlayer.errors import UserError, check_known, join_names
 from lastlayer.files import is_plain_name
 
-__all__ = ["MAX_BYTES", "Item", "Items", "choose_items", "load_items", "load_stimuli"]
+__all__ = [
+    "MAX_BYTES",
+    "Item",
+    "Items",
+    "choose_items",
+    "find_shipped_items",
+    "load_items",
+    "load_stimuli",
+]
 
 COLUMNS = ("condition", "item", "sentence")
 MAX_BYTES = 16 << 20  # the paper's sixteen sentences have 2 KB
@@ -208,6 +217,14 @@ def _check_balance(items: Items, path: str | Path) -> None:
                 f"{path}: item {item!r} does not have the same probes in all conditions; track the "
                 "same ones in each."
             )
+
+
+def find_shipped_items(name: str) -> Path:
+    """Return the path of an item file of the package; it may not exist.
+
+    "paper" holds the paper's items, "passive", "word_order" and "attachment" the constructions'.
+    """
+    return Path(str(resources.files("equivocal.world") / "data" / "items" / f"{name}.csv"))
 
 
 def load_stimuli(path: str | Path, world: World) -> Items:
