@@ -13,7 +13,7 @@ from lastlayer.engine.problem import Likelihood, Problem
 from lastlayer.engine.rows import Rows, lay_out
 from needs import SHARED, needs
 
-DATA = Path(__file__).resolve().parents[1] / "data"
+DATA = Path(__file__).resolve().parent / "data"
 # All seeds on request: EQUIVOCAL_SEEDS=100 make test
 SEEDS = range(int(os.environ.get("EQUIVOCAL_SEEDS", "3")))
 # `test_small` compares it with NumPy, which takes its place for problems as small as those here.

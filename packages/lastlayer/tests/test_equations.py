@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 NUMBERS = [int(n) for n in re.findall(r"\\tag\{(\d+)\}", (ROOT / "docs/maths.md").read_text())]
 CITING = [
     path

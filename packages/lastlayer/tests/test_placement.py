@@ -15,7 +15,7 @@ from lastlayer.errors import UserError
 from problems import small
 from several_devices import PROBLEM
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 
 def started(out: Path, *arguments: str, devices: int) -> subprocess.Popen[str]:

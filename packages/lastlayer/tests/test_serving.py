@@ -298,7 +298,7 @@ def test_any_number_of_rows_shares_few_programs(caplog):
 
 
 def test_the_three_lines_of_the_page(net):
-    page = (Path(__file__).parents[2] / "docs" / "sampling.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[3] / "docs" / "sampling.md").read_text(encoding="utf-8")
     (lines,) = re.findall(r"## Three lines\n.*?```text\n(.*?)```", page, re.DOTALL)
     names = {"network": net, "inputs": X[:10], "targets": LABELS[:10], "questions": X[:7]}
     names |= {"new_inputs": X[10:], "new_targets": LABELS[10:]}  # 30 rows at least

@@ -162,7 +162,7 @@ def test_temperatures_and_one_half_are_baselines(mapped, asked: RoleQuestions) -
 
 
 def test_every_point_of_the_frontier_is_inside_the_figure_with_its_whiskers() -> None:
-    results = Path(__file__).resolve().parents[2] / "benchmarks" / "results"
+    results = Path(__file__).resolve().parents[4] / "benchmarks" / "results"
     summary = pd.read_csv(results / "frontier_summary.csv")
     (axes,) = draw_frontier(summary).axes
     (low, high), (floor, ceiling) = axes.get_xlim(), axes.get_ylim()

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-SOURCE = Path(__file__).resolve().parents[2] / "src" / "equivocal"
+SOURCE = Path(__file__).resolve().parents[4] / "src" / "equivocal"
 FILES = sorted(SOURCE.rglob("*.py"))
 MODULES = {"pickle", "cPickle", "cloudpickle", "dill", "joblib", "marshal", "shelve", "yaml"}
 NAMES = {"eval", "exec", "compile", "__import__"}

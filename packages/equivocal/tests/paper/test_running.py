@@ -493,7 +493,7 @@ def test_samplers_are_checked_before_any_work(
 
 
 def test_make_reproduce_installs_what_the_paper_needs() -> None:
-    makefile = (Path(__file__).parents[2] / "Makefile").read_text()
+    makefile = (Path(__file__).parents[4] / "Makefile").read_text()
     assert load_study("paper").nuts.networks > 0
     assert re.search(r'--editable "\.\[[^]]*\bnuts\b', makefile.partition("installed-dev:")[0])
 

@@ -171,7 +171,7 @@ def test_recorded_runs_name_claims_and_verdicts_that_exist() -> None:
 
 @pytest.mark.parametrize("study", ["paper", "paper_fast"])
 def test_recorded_tables_of_claims_have_the_recorded_verdicts(study: str) -> None:
-    results = Path(__file__).resolve().parents[2] / "benchmarks" / "results"
+    results = Path(__file__).resolve().parents[4] / "benchmarks" / "results"
     table = pd.read_csv(results / f"claims_{study}.csv", keep_default_na=False)
     (run,) = (run for run in load_full_runs().studies if run.study == study)
     assert list(table.columns) == COLUMNS
@@ -179,14 +179,14 @@ def test_recorded_tables_of_claims_have_the_recorded_verdicts(study: str) -> Non
 
 
 def test_recorded_answer_is_that_of_the_recorded_matches() -> None:
-    results = Path(__file__).resolve().parents[2] / "benchmarks" / "results"
+    results = Path(__file__).resolve().parents[4] / "benchmarks" / "results"
     runs = load_full_runs()
     assert (*runs.answer, *runs.notes) == answer_in_words(pd.read_csv(results / "matches.csv"))
     assert "_" not in "".join(runs.answer)  # names of settings are in the note
 
 
 def test_the_page_on_the_paper_has_the_recorded_verdicts() -> None:
-    page = (Path(__file__).resolve().parents[2] / "docs" / "paper.md").read_text(encoding="utf-8")
+    page = (Path(__file__).resolve().parents[4] / "docs" / "paper.md").read_text(encoding="utf-8")
     table = page.partition("## Verdicts by recipe")[2].partition("\n## ")[0]
     head, _, *rows = re.findall(r"^\|(.+)\|$", table, re.MULTILINE)
     cells = [[cell.strip() for cell in row.split("|")] for row in rows]

@@ -7,7 +7,7 @@ import pandas as pd
 from equivocal.doubt.figures import draw_example
 from equivocal.doubt.frontier import summarise_example
 
-TABLE = Path(__file__).resolve().parents[2] / "benchmarks" / "results" / "frontier_example.csv"
+TABLE = Path(__file__).resolve().parents[4] / "benchmarks" / "results" / "frontier_example.csv"
 
 
 def test_example_shows_the_spread_of_the_networks() -> None:

@@ -8,7 +8,7 @@ import yaml
 from equivocal.paper.claims import load_full_runs
 from equivocal.paper.settings import read_record
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[4]
 SECTIONS = ["Summary", "Statement of need", "State of the field", "Software design"]
 SECTIONS += ["Research impact", "Acknowledgements", "References"]
 PEOPLE = {"family-names", "given-names"}  # the keys of a person; a group has a name alone

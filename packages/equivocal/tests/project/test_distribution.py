@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[4]
 VERSION = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
 WHEEL, SDIST = f"equivocal-{VERSION}-py3-none-any.whl", f"equivocal-{VERSION}.tar.gz"
 TRAINING = ["--networks", "1", "--sentences", "100", "--epochs", "2"]

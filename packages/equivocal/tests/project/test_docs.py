@@ -20,7 +20,7 @@ import pytest
 
 from equivocal.network import TrainingSettings
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[4]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 # pages that train or sample for more than ten seconds: `make test-longer`, and `.ci/run`
 LONG = {"ask", "constructions", "doubt", "people", "sampling", "scaling", "suites"}

@@ -13,7 +13,7 @@ import pytest
 
 from needs import needs
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[4]
 EXAMPLES = sorted((ROOT / "docs" / "examples").glob("*.py"))
 PAGE = (ROOT / "docs" / "sampling.md").read_text(encoding="utf-8")
 

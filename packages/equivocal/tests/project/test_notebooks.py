@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-NOTEBOOKS = Path(__file__).resolve().parents[2] / "docs" / "notebooks"
+NOTEBOOKS = Path(__file__).resolve().parents[4] / "docs" / "notebooks"
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from xml.etree import ElementTree
 import grimp
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[4]
 MODULES = sorted((ROOT / "src").rglob("*.py"))
 
 

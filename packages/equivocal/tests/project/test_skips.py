@@ -10,7 +10,7 @@ from scripts.check_skips import find_faults, read_skips
 
 from needs import NEEDS
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[4]
 LACKED = {f"test_{name}": f"need {NEEDS[name].advice}" for name in ("torch", "browser", "node")}
 
 

@@ -6,8 +6,8 @@
     OUT/tables/, OUT/figures/, OUT/signals.toml
 
 Exploratory. The signals are defined in `equivocal.measuring.noisy_channel`. The findings are stated
-in the suite files; docs/suites.md says when they were written. For networks, the N400-like signal is
-the Bayesian surprise, and the P600-like one the divergence from networks trained without noise.
+in the suite files; docs/suites.md says when they were written. For networks, the N400-like signal
+is the Bayesian surprise, and the P600-like one the divergence from networks trained without noise.
 
 `compare_suites`: runs of the same suites, named by recipe and folder, compared with each other and
 with the published networks of 2018. It reads the results of `measure` and trains nothing.

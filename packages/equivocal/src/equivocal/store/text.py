@@ -12,10 +12,11 @@ import re
 import tomllib
 import zlib
 from collections.abc import Sequence
+from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lastlayer.errors import UserError, join_names
+from lastlayer.errors import UserError, check_known, join_names
 from lastlayer.files import UnreadableError, open_limited
 
 if TYPE_CHECKING:
