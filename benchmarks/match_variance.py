@@ -13,9 +13,9 @@ import pandas as pd
 
 from benchmarks.machine import RESULTS
 from equivocal.multiverse.designs import load_design
+from equivocal.multiverse.figures import draw_variance_shares
 from equivocal.multiverse.readings import make_reading_tasks
 from equivocal.multiverse.run_match import compute_match_shares
-from equivocal.paper.effect_figures import draw_variance_shares
 
 IMAGE = Path(__file__).parents[1] / "docs" / "images" / "multiverse" / "variance_shares.png"
 OUTCOMES = ("effect_agent", "effect_patient", "rank_agent", "rank_patient", "met")

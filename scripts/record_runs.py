@@ -17,8 +17,8 @@ from typing import Any
 
 import tomli_w
 
+from equivocal.multiverse.answer import NOTE
 from equivocal.paper.preparation import open_study
-from equivocal.paper.summary import NOTE
 from equivocal.store import read_table, read_toml
 from lastlayer.errors import UserError
 from lastlayer.files import write_text_atomically

@@ -10,6 +10,7 @@ import pytest
 from tests.multiverse.test_multiverse import silent, write_grid
 
 from equivocal.beliefs import NUM_PAIRS, collect_last_layer
+from equivocal.multiverse.answer import answer_in_words
 from equivocal.multiverse.designs import load_design, refine_design
 from equivocal.multiverse.grid import READING, SETTINGS, TRAINING, load_grid, make_point
 from equivocal.multiverse.readings import (
@@ -18,6 +19,7 @@ from equivocal.multiverse.readings import (
     find_nearest,
     judge_facts,
     load_facts,
+    read_record,
     tabulate_together,
 )
 from equivocal.multiverse.run_match import (
@@ -28,8 +30,7 @@ from equivocal.multiverse.run_match import (
 )
 from equivocal.network import Run
 from equivocal.paper.claims import find_impossible_numbers
-from equivocal.paper.settings import load_study, read_record
-from equivocal.paper.summary import answer_in_words
+from equivocal.paper.settings import load_study
 from equivocal.paper.tables import load_printed_values
 from equivocal.statistics.summaries import compute_variance_shares
 from equivocal.world import World

@@ -12,10 +12,9 @@ from equivocal.paper.effect_figures import (
     draw_exact_comparison,
     draw_prior_effects,
     draw_sampler_path,
-    draw_specification_curve,
 )
 from equivocal.paper.figure_tables import tabulate_path, tabulate_prior_effects
-from tests.paper.made_up import ITEMS, activations, exact, path, specifications
+from tests.paper.made_up import ITEMS, activations, exact, path
 
 
 def test_prior_figure_draws_networks_and_their_mean() -> None:
@@ -65,30 +64,6 @@ def test_tau_figure_can_be_drawn_without_levels() -> None:
         for line in draw_sampler_path(tabulate_path(path(references=False))).axes[0].lines
     }
     assert "Bayesian, converged" not in labels
-
-
-def test_specification_curve_is_sorted_and_shows_each_choice_below_its_effect() -> None:
-    table = specifications()
-    top, bottom = draw_specification_curve(table).axes
-    ordered = table.sort_values("effect", ignore_index=True)
-    points = sorted(zip(*np.hstack([line.get_data() for line in top.lines[:3]]), strict=True))
-    np.testing.assert_allclose([y for _, y in points], ordered["effect"])
-    labels = [text.get_text() for text in bottom.get_yticklabels()]
-    assert labels == [
-        "particles: 25",
-        "particles: 50",
-        "particles: 100",
-        "step: 0.001",
-        "step: rule",
-        "dropout: 0",
-        "dropout: 0.3",
-    ]
-    marked = bottom.lines[labels.index("step: rule")].get_xdata()
-    assert list(marked) == list(ordered.index[ordered["step"] == "rule"])
-    kinds = [text.get_text() for text in top.get_legend().get_texts()]
-    assert kinds == ["interval above zero", "interval below zero", "interval includes zero"]
-    lone = draw_specification_curve(table.assign(low=np.nan, high=np.nan)).axes[0]
-    np.testing.assert_allclose(lone.lines[0].get_ydata(), ordered["effect"])
 
 
 @pytest.mark.parametrize(

@@ -8,14 +8,13 @@ import pandas as pd
 import pytest
 from scripts.record_runs import TARGET, record_runs
 
+from equivocal.multiverse.answer import NOTE, answer_in_words
 from equivocal.network import Run
 from equivocal.paper.claims import COLUMNS, FullRun, FullRuns, judge_claims, load_full_runs
 from equivocal.paper.html import VERDICTS
 from equivocal.paper.report import list_sections
 from equivocal.paper.stages import Study
 from equivocal.paper.summary import (
-    NOTE,
-    answer_in_words,
     count_verdicts,
     describe_truth,
     summarise_study,

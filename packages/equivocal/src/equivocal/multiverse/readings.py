@@ -17,6 +17,7 @@ the other tables are computed: which facts can be met together, and which specif
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from functools import cache, partial
+from importlib import resources
 from typing import Any
 
 import numpy as np
@@ -30,9 +31,9 @@ from equivocal.multiverse.multiverse import STATE, collect_layers, describe_stat
 from equivocal.multiverse.tasks import Parcel, Task
 from equivocal.paper.activations import list_non_relevant
 from equivocal.paper.comparisons import collect_features
-from equivocal.paper.settings import read_record
 from equivocal.paper.tables import list_measures
 from equivocal.statistics.summaries import compare_with_zero
+from equivocal.store import read_toml
 from equivocal.store.store import STUDY_CODE, hash_content, hash_files
 from equivocal.world import World
 from equivocal.world.items import Items, choose_items, load_stimuli
@@ -192,6 +193,11 @@ def list_readings(record: dict[str, Any]) -> dict[tuple[str, str], Reading]:
             place = (cell["condition"], cell["measure"], name)
             reading.cells[place] = np.asarray(cell[name], float)
     return found
+
+
+def read_record(name: str) -> dict[str, Any]:
+    """Read record/NAME.toml: the printed facts, or the phrases for choices."""
+    return read_toml(str(resources.files("equivocal.multiverse") / "record" / f"{name}.toml"))
 
 
 @cache

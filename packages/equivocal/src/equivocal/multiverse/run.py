@@ -41,7 +41,7 @@ class MultiverseResult(Result):
 
     def draw(self) -> Figures:
         """Draw a specification curve for each role."""
-        from equivocal.paper.effect_figures import draw_specification_curve
+        from equivocal.multiverse.figures import draw_specification_curve
 
         table = self.tables["multiverse"]
         return {

@@ -14,12 +14,12 @@ from typing import Any
 import pandas as pd
 
 from equivocal.multiverse import readings
+from equivocal.multiverse.answer import answer_in_words
 from equivocal.multiverse.cluster import Hire, work_alone
 from equivocal.multiverse.designs import Design, load_design, refine_design
 from equivocal.multiverse.grid import CHOICES, Specification
 from equivocal.multiverse.tasks import run_missing
 from equivocal.paper.claims import find_impossible_numbers
-from equivocal.paper.summary import answer_in_words
 from equivocal.progress import Advance
 from equivocal.result import Figures, Result, write_tables
 from equivocal.statistics.summaries import compute_variance_shares
@@ -41,7 +41,7 @@ class MatchResult(Result):
 
     def draw(self) -> Figures:
         """Draw which facts are met together, and the shares of variance."""
-        from equivocal.paper.effect_figures import draw_facts_together, draw_variance_shares
+        from equivocal.multiverse.figures import draw_facts_together, draw_variance_shares
 
         figures = {
             "facts_together": draw_facts_together(readings.relate_facts(self.tables["together"]))

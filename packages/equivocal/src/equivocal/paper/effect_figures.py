@@ -1,7 +1,6 @@
-"""Figures of how the effect depends on the prior, the sampler's stopping time and other choices.
+"""Figures of how the effect depends on the prior and on the sampler's stopping time.
 
-Also which facts of the paper are met together, how much variance each choice explains, and samplers
-compared with the exact posterior.
+And of samplers compared with the exact posterior.
 """
 
 from typing import Any
@@ -24,9 +23,6 @@ from equivocal.figure_style import (
 )
 from equivocal.statistics.summaries import MEAN
 
-__all__ = ["draw_facts_together", "draw_specification_curve", "draw_variance_shares"]
-
-INTERVAL = ("effect", "low", "high")  # the columns of a specification table besides choices
 FLOOR = 1e-10  # the end of logit axes
 TICKS = (1e-9, 1e-7, 1e-5, 1e-3, 0.05, 0.5, 0.95, 0.999)
 MARKERS = {"exact": "s", "paper": "D", "converged": "o", "nuts": "x"}
@@ -116,127 +112,6 @@ def _draw_path(axes: Axes, path: pd.DataFrame, name: str) -> None:
         if (level := path.attrs.get(f"{estimate}_{name}")) is not None:
             here = COLOUR_OF[estimate]
             axes.axhline(float(level), color=here, lw=1.3, ls=style, label=NAME_OF[estimate])
-
-
-@apply_style()
-def draw_specification_curve(table: pd.DataFrame) -> Figure:
-    """Draw the effects of all analyses in order of size, and below them the choices behind each.
-
-    Parameters
-    ----------
-    table : DataFrame
-        A row for each analysis: `effect`, `low`, `high`, and a column for each choice.
-    """
-    ordered = table.sort_values("effect", kind="stable", ignore_index=True)
-    choices = [str(name) for name in table.columns if name not in INTERVAL]
-    rows = [
-        (name, value) for name in choices for value in sorted(table[name].unique(), key=_rank_value)
-    ]
-    figure = Figure(figsize=(7, 2.4 + 0.19 * len(rows)))
-    ratios = (2.2, 0.19 * len(rows) + 0.1)
-    top, bottom = figure.subplots(2, 1, sharex=True, height_ratios=ratios)
-    _draw_curve(top, ordered)
-    x = np.arange(len(ordered))
-    for height, (name, value) in enumerate(rows):
-        chosen = x[(ordered[name] == value).to_numpy()]
-        bottom.plot(chosen, np.full(len(chosen), height), "|", ms=5, mew=1.1, color="0.15")
-        if choices.index(name) % 2 == 0:
-            bottom.axhspan(height - 0.5, height + 0.5, color="0.93", lw=0, zorder=0)
-    bottom.set_yticks(range(len(rows)), [f"{name}: {_format(value)}" for name, value in rows])
-    bottom.tick_params(axis="y", length=0, labelsize=7.5)
-    bottom.set(ylim=(len(rows) - 0.5, -0.5), xlabel=f"{len(ordered)} analyses, by effect")
-    bottom.set_xticks([])
-    bottom.spines[:].set_visible(False)
-    return figure
-
-
-def _draw_curve(axes: Axes, ordered: pd.DataFrame) -> None:
-    size = float(np.clip(250 / len(ordered), 1.5, 5))
-    groups = (
-        (ordered["low"] > 0, COLOURS[0], "o", "interval above zero"),
-        (ordered["high"] < 0, COLOURS[1], "s", "interval below zero"),
-        ((ordered["low"] <= 0) & (ordered["high"] >= 0), "0.55", "D", "interval includes zero"),
-        (ordered["low"].isna(), "0.55", "D", "no interval, one network"),
-    )
-    for chosen, colour, marker, label in groups:
-        part = ordered[chosen]
-        if len(part):
-            axes.vlines(part.index, part["low"], part["high"], color=colour, lw=0.9, alpha=0.6)
-            axes.plot(part.index, part["effect"], marker, ms=size, color=colour, label=label)
-    axes.axhline(0, color="0.3", lw=0.8, zorder=0)
-    sizes = ordered["effect"].abs()
-    typical = float(sizes.median())
-    if (
-        typical > 0 and sizes.max() > 100 * typical
-    ):  # on a linear axis most effects would lie on zero
-        axes.set_yscale("symlog", linthresh=typical / 10)
-    axes.set_ylabel("effect: activation,\nBayesian − trained (MLE)")
-    axes.tick_params(axis="x", length=0)
-    axes.legend(loc="upper left")
-
-
-def _rank_value(value: object) -> tuple[bool, float, str]:
-    """Return a sorting key: numbers by size, then words in alphabetical order."""
-    size = float(value) if isinstance(value, int | float | np.number) else None
-    return size is None, size or 0.0, str(value)
-
-
-def _format(value: object) -> str:
-    return f"{value:g}" if isinstance(value, float | np.floating) else str(value)
-
-
-@apply_style()
-def draw_facts_together(table: pd.DataFrame) -> Figure:
-    """Draw for each pair of facts the share of specifications that meet both.
-
-    The diagonal is the share that meets a fact at all. A cross marks facts that are each met by
-    some specification, but by none together.
-
-    Parameters
-    ----------
-    table : DataFrame
-        From `equivocal.multiverse.readings.relate_facts`.
-    """
-    names = list(table["first"].unique())
-    share, apart = (table[name].to_numpy().reshape(2 * [len(names)]) for name in ("share", "apart"))
-    side = 3 + 0.14 * len(names)
-    figure = Figure(figsize=(side + 0.8, side))
-    axes = figure.subplots()
-    image = axes.imshow(share, cmap="Blues", vmin=0, vmax=1)
-    rows, columns = np.nonzero(apart)
-    axes.plot(columns, rows, "x", ms=3, mew=0.8, color=COLOURS[1])
-    axes.set_title("×: each is met somewhere, but never together", fontsize=8, color=COLOURS[1])
-    axes.set_xticks(range(len(names)), names, rotation=90, fontsize=5.5)
-    axes.set_yticks(range(len(names)), names, fontsize=5.5)
-    axes.tick_params(length=0)
-    axes.spines[:].set_visible(False)
-    figure.colorbar(image, ax=axes, shrink=0.6, label="share of specifications that meet both")
-    return figure
-
-
-@apply_style()
-def draw_variance_shares(table: pd.DataFrame) -> Figure:
-    """Draw the share of variance that each choice explains, with its interval, by outcome.
-
-    Parameters
-    ----------
-    table : DataFrame
-        Columns outcome, choice, share, low, high, as `compute_variance_shares` returns them.
-    """
-    outcomes = list(dict.fromkeys(table["outcome"]))
-    order = table.groupby("choice", sort=False)["share"].max().sort_values().index.to_list()
-    figure = Figure(figsize=(2.2 + 2.1 * len(outcomes), 1.1 + 0.2 * len(order)))
-    panels = figure.subplots(1, len(outcomes), sharey=True, squeeze=False)[0]
-    for axes, outcome in zip(panels, outcomes, strict=True):
-        part = table[table["outcome"] == outcome]
-        heights = [order.index(choice) for choice in part["choice"]]
-        axes.hlines(heights, part["low"], part["high"], color=COLOURS[0], lw=1.2, alpha=0.6)
-        axes.plot(part["share"], heights, "o", ms=4, color=COLOURS[0])
-        axes.axvline(0, color="0.5", lw=0.8, zorder=0)
-        axes.set_title(str(outcome).replace("_", ", "), fontsize=9)
-        axes.set_xlabel("share of variance")
-    panels[0].set_yticks(range(len(order)), [name.replace("_", " ") for name in order])
-    return figure
 
 
 @apply_style()
