@@ -4,10 +4,7 @@
 # and, when changing samplers:
 #   make test-slow   simulation-based calibration, many seeds, the longer notebook; a quarter of an hour
 #   make stress      every sampler 5,000 times on busy cores, bit-equal every time; an hour or two
-# and, when changing what is written to disk:
-#   make test-longer processes and whole commands that are too long for `make test`; some minutes
-#   make test-faults kill -9, Ctrl-C, full disks and more, on real processes; several minutes
-#   make fuzz        a hundred thousand damaged files for everything that reads files; minutes
+#   make test-longer processes, whole commands and pages, kill -9, Ctrl-C, full disks; some minutes
 # and, when changing docs:
 #   make site        the documentation as pages, in site/
 # PYTHON chooses the interpreter (3.11 or newer): make test PYTHON=python3.12
@@ -15,7 +12,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: reproduce test tests test-slow stress test-longer test-faults fuzz lint site bench lock clean
+.PHONY: reproduce test tests test-slow stress test-longer lint site bench lock clean
 
 reproduce: .venv/.installed
 	$(BIN)/equivocal reproduce --out runs/paper
@@ -49,22 +46,8 @@ STRESS := 5000
 stress: .venv/.installed-dev
 	$(TEST_ENV) EQUIVOCAL_STRESS=$(STRESS) $(BIN)/python -m pytest packages/lastlayer/tests/test_stress.py
 
-# LONGER chooses some of them.
-LONGER := packages
-
 test-longer: .venv/.installed-dev
-	$(TEST_ENV) $(BIN)/python -m pytest -n 2 -m slow $(LONGER)
-
-# Real processes killed, interrupted and starved; see docs/surviving.md. Tests that mount disks or need
-# faketime are skipped where these are not available.
-FAULTS := packages/equivocal/tests/faults
-
-test-faults: .venv/.installed-dev
-	$(SHORT_ENV) $(BIN)/python -m pytest -n 2 --dist worksteal -m "slow or not slow" $(FAULTS)
-
-# A hundred thousand damaged files, and as many malformed requests; `make test` tries some of them.
-fuzz: .venv/.installed-dev
-	$(TEST_ENV) EQUIVOCAL_FUZZ=100000 $(BIN)/python -m pytest -n 2 packages/equivocal/tests/fuzz/test_loaders.py
+	$(TEST_ENV) $(BIN)/python -m pytest -n 2 --dist worksteal -m longer
 
 lint: .venv/.installed-dev
 	$(BIN)/ruff check .

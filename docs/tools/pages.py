@@ -104,9 +104,9 @@ def describe_top_modules() -> str:
 
 def describe_commands() -> str:
     """Return the help of every command, as `--help` prints it."""
-    from equivocal.cli.app import app
+    from equivocal.cli import build_app
 
-    command = typer.main.get_command(app)
+    command = typer.main.get_command(build_app())
     context = typer.Context(command)
     text = get_docs_for_click(obj=command, ctx=context, name="equivocal", title="The command line")
     # Each group begins with a truncated list of its commands; the table of contents has them whole.

@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from equivocal.cli.app import app
 from playwright.sync_api import sync_playwright
 from typer.testing import CliRunner
 
 from equivocal.asking.comprehender import Comprehender
 from equivocal.asking.source import Source
+from equivocal.cli import build_app
 from needs import needs
 
 
@@ -43,7 +43,7 @@ def browser() -> Iterator[Any]:
 def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The page as one file, as the command writes it."""
     path = tmp_path_factory.mktemp("page") / "page.html"
-    result = CliRunner().invoke(app, ["page", "--out", str(path)])
+    result = CliRunner().invoke(build_app(), ["page", "--out", str(path)])
     assert result.exit_code == 0, result.output
     return path
 

@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from equivocal.cli.app import app
 from numpy.typing import NDArray
 from typer.testing import CliRunner
 
@@ -20,6 +19,7 @@ from equivocal.asking.comprehender import Comprehender
 from equivocal.asking.page import build_page
 from equivocal.asking.shipped import list_shipped
 from equivocal.asking.source import Source
+from equivocal.cli import build_app
 from lastlayer.errors import UserError
 
 WORLDS = list(list_shipped())
@@ -188,7 +188,7 @@ def test_objects_have_the_same_keys_and_texts(
 
 def test_without_options_it_is_what_the_command_prints(tab: Any) -> None:
     sentence = "the boy plays chess"
-    printed = CliRunner().invoke(app, ["ask", sentence, "--json"])
+    printed = CliRunner().invoke(build_app(), ["ask", sentence, "--json"])
     (found,) = ask_page(tab, [(sentence, {})])
     assert compare(found, json.loads(printed.output)) < CLOSE
 
@@ -224,7 +224,7 @@ def test_a_link_without_a_world_asks_the_default(tab: Any) -> None:
     tab.goto(tab.url.partition("#")[0] + "#sentence=the boy plays chess")
     tab.reload()
     tab.wait_for_selector("svg.picture")
-    printed = CliRunner().invoke(app, ["ask", "the boy plays chess", "--json"])
+    printed = CliRunner().invoke(build_app(), ["ask", "the boy plays chess", "--json"])
     assert tab.input_value("#world") == json.loads(printed.output)["world"] == "slips"
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from equivocal.cli import app as cli
+from equivocal import cli
 
 COMMAND = [sys.executable, "-m", "equivocal"]
 LOOK = {"COLUMNS": "160", "NO_COLOR": "1"}

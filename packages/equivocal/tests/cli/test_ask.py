@@ -166,7 +166,7 @@ def test_all_networks_of_a_folder_answer(first: tuple[str, str], garden_folder: 
     assert content["step"] == "converged"
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_step_and_prior_are_options(first: tuple[str, str], garden_folder: Path) -> None:
     printed, _ = asked(garden_folder, SENTENCE, "--json", "--step", "17", "--prior-variance", "5")
     content = json.loads(printed)

@@ -14,11 +14,10 @@ from equivocal.paper.report import FILES
 from equivocal.paper.settings import load_study
 from equivocal.world import read_example
 from tests.cli.commands import COMMAND, fails
-from tests.faults.conftest import names, results
-from tests.faults.damage import killed_at
+from tests.faults.conftest import kill_when, names, results
 from tests.paper.test_running import STIMULI, STUDY
 
-pytestmark = pytest.mark.slow  # whole studies from the command line; `make test-longer`
+pytestmark = pytest.mark.longer  # whole studies from the command line
 
 EXPECTED = ["report.html", "claims.csv", "activations.nc", "settings.toml", "tables", "figures"]
 ENVIRONMENT = os.environ | {"COLUMNS": "120", "NO_COLOR": "1", "JAX_PLATFORMS": "cpu"}
@@ -84,15 +83,12 @@ def test_a_second_run_makes_nothing_and_a_lost_figure_is_drawn_again(finished: P
 
 
 def test_a_run_killed_three_times_ends_with_the_same_numbers(finished: Path) -> None:
-    """While networks are saved, while posteriors are sampled, and before the tables.
-
-    Fifty kills at any moment take minutes: `tests/faults`.
-    """
+    """While networks are saved, while posteriors are sampled, and before the tables."""
     out = finished / "two"
     first = out / "posteriors" / "paper_0.1" / "00.safetensors"
     command = reproduce(finished, "two")
     for there in (out / "run.toml", first, out / "activations.nc"):
-        code, said = killed_at(command, there.exists, cwd=finished, env=ENVIRONMENT)
+        code, said = kill_when(command, there.exists, finished)
         assert code == -9, said
         assert not (out / "claims.csv").exists()
     made = first.stat().st_mtime_ns
@@ -103,16 +99,6 @@ def test_a_run_killed_three_times_ends_with_the_same_numbers(finished: Path) -> 
     assert two.keys() == one.keys()
     assert [name for name in one if one[name] != two[name]] == []
     assert names(out) == names(finished / "one")
-
-
-def test_stages_are_commands_that_name_what_is_missing(finished: Path) -> None:
-    assert "holds no study" in fails("infer", "--out", finished / "none")
-    (finished / "one" / "claims.csv").unlink()
-    assert "`equivocal analyse --out" in fails("report", "--out", finished / "one")
-    for stage in ("infer", "probe", "analyse"):
-        command = [*COMMAND, stage, "--out", "one"]
-        subprocess.run(command, cwd=finished, env=ENVIRONMENT, check=True, timeout=300)
-    assert (finished / "one" / "claims.csv").exists()
 
 
 def test_a_new_study_is_ready_to_run(tmp_path: Path) -> None:

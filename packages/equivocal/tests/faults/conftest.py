@@ -3,19 +3,20 @@
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from equivocal.world import read_example
 from needs import needs
-from tests.faults.warm import WarmStart
 from tests.paper.test_running import STIMULI, STUDY
 
 SMALLER = {"networks = 2": "networks = 1", "= 400": "= 100", "epochs = 30": "epochs = 2"}
 ENVIRONMENT = os.environ | {"COLUMNS": "200", "NO_COLOR": "1", "JAX_PLATFORMS": "cpu"}
-# Whatever is not drawn or told, and does not say how long something took
+# whatever does not say how long something took
 COMPARED = ("*.nc", "*.csv", "*.csv.gz", "tables/*.csv", "networks/*", "figures/*")
 
 
@@ -32,20 +33,17 @@ class Tiny:
         (folder / "garden.toml").write_text(read_example())
 
     @staticmethod
-    def arguments(out: Path | str) -> list[str]:
-        """Those of the command `equivocal`, to be run in the folder."""
-        return ["reproduce", "--study", "study.toml", "--out", str(out)]
+    def reproduce(out: Path | str) -> list[str]:
+        """Return the command, to be run in the folder."""
+        options = ["--study", "study.toml", "--out", str(out)]
+        return [sys.executable, "-m", "equivocal", "reproduce", *options]
 
-    def reproduce(self, out: Path | str) -> list[str]:
-        """The whole command."""
-        return [sys.executable, "-m", "equivocal", *self.arguments(out)]
-
-    def run(self, out: Path | str, **variables: str) -> subprocess.CompletedProcess[str]:
-        """The command run to its end, whichever that is."""
+    def run(self, out: Path | str) -> subprocess.CompletedProcess[str]:
+        """Run the command to its end, whichever that is."""
         return subprocess.run(
             self.reproduce(out),
             cwd=self.folder,
-            env=ENVIRONMENT | variables,
+            env=ENVIRONMENT,
             capture_output=True,
             text=True,
             timeout=300,
@@ -53,13 +51,30 @@ class Tiny:
         )
 
 
+def kill_when(command: list[str], is_time: Callable[[], bool], cwd: Path) -> tuple[int, str]:
+    """Start a command and kill its group once something is true, unless it has ended by then.
+
+    Returns the exit status and what was printed on standard error.
+    """
+    pipes = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE}
+    process = subprocess.Popen(
+        command, cwd=cwd, env=ENVIRONMENT, text=True, start_new_session=True, **pipes
+    )
+    while process.poll() is None and not is_time():
+        time.sleep(0.01)
+    with suppress(ProcessLookupError):  # it ended just now
+        os.killpg(process.pid, 9)
+    _, printed = process.communicate(timeout=300)
+    return process.returncode, printed
+
+
 def names(folder: Path) -> set[str]:
-    """Every file of a folder."""
+    """Return every file of a folder."""
     return {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
 
 
 def results(folder: Path) -> dict[str, bytes]:
-    """What must be the same however often a run was disturbed."""
+    """Return what must be the same however often a run was disturbed."""
     files = (path for pattern in COMPARED for path in folder.glob(pattern))
     return {str(path.relative_to(folder)): path.read_bytes() for path in files}
 
@@ -67,14 +82,6 @@ def results(folder: Path) -> dict[str, bytes]:
 @pytest.fixture
 def tiny(tmp_path: Path) -> Tiny:
     return Tiny(tmp_path)
-
-
-@pytest.fixture(scope="session")
-def warm() -> Iterator[WarmStart]:
-    """Starts commands that have imported everything already."""
-    starting = WarmStart(ENVIRONMENT)
-    yield starting
-    starting.close()
 
 
 @pytest.fixture(scope="session")

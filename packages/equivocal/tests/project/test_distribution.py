@@ -58,7 +58,7 @@ def test_sdist_builds_the_same_wheel_and_holds_nothing_else(dist: Path, tmp_path
     assert not {".venv", "runs", "site", ".github"} & set(os.listdir(source))
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_installed_wheel_answers_outside_the_repository(dist: Path, tmp_path: Path) -> None:
     environment = tmp_path / "environment"
     run(sys.executable, "-m", "venv", "--without-pip", environment, cwd=tmp_path)

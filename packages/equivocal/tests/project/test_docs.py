@@ -95,7 +95,7 @@ def run_page(page: Path, folder: Path, *, slow: bool) -> None:
 @pytest.mark.parametrize(
     "page",
     [
-        pytest.param(page, marks=pytest.mark.slow if page.stem in LONG else (), id=page.name)
+        pytest.param(page, marks=pytest.mark.longer if page.stem in LONG else (), id=page.name)
         for page in PAGES
     ],
 )
@@ -106,7 +106,7 @@ def test_page_runs_from_top_to_bottom(
     run_page(page, tmp_path, slow=False)
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 @pytest.mark.parametrize("page", SLOW, ids=lambda page: page.name)
 def test_slow_blocks_run_too(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)

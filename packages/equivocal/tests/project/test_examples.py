@@ -37,7 +37,7 @@ def run(arguments: list[str], folder: Path) -> str:
     return result.stdout
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 @pytest.mark.parametrize("script", EXAMPLES, ids=lambda script: script.name)
 def test_example_runs_and_prints_what_the_page_shows(script: Path, tmp_path: Path) -> None:
     uses_torch = "import torch" in script.read_text(encoding="utf-8")
@@ -60,7 +60,7 @@ def test_every_example_is_on_the_page() -> None:
         assert f"(examples/{script.name})" in PAGE
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_blocks_of_the_page_that_need_pytorch(tmp_path: Path) -> None:
     """They are marked `py`, so that test_docs.py leaves them alone."""
     needs("torch")

@@ -1,76 +1,95 @@
-"""Keys of saved results: they depend on every file of the package that can change the result."""
+"""Keys of saved results: they depend on every file of the packages that can change the result."""
 
+import importlib
 import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import grimp
 import pytest
 
 import equivocal
-from equivocal.asking.posteriors import MOMENTS_CODE
-from equivocal.doubt.run import DOUBT_CODE
-from equivocal.measuring.measurement import SUITE_CODE
-from equivocal.paper.stages import PROBE_CODE
-from equivocal.store.store import NETWORK_CODE, POSTERIOR_CODE, STUDY_CODE
+import lastlayer
+from equivocal.store.store import NETWORK_CODE, POSTERIOR_CODE
 
-# the parts of each key, and the modules that make its results
-MAKERS = {
-    "networks": (NETWORK_CODE, ("gestalt", "gestalt.training", "gestalt.runs")),
-    "posteriors": (POSTERIOR_CODE, ("inference", "sampling")),
-    "answers": (PROBE_CODE, ("study.activations", "study.comparisons")),
-    "points": (STUDY_CODE, ("study.multiverse", "study.readings", "study.stages")),
-    "readings": (SUITE_CODE, ("suites.measurement", "suites.reading")),
-    "doubt": (DOUBT_CODE, ("uncertainty.answers", "uncertainty.members")),
-    "moments": (MOMENTS_CODE, ("asking.posteriors",)),
+SOURCES = {
+    "equivocal": Path(equivocal.__file__).parent,
+    "lastlayer": Path(lastlayer.__file__).parent,
 }
-# what changes no number, or has a key of its own: networks that are trained first
-OTHERS = {"errors", "progress", "store", "machine", "experiments/networks", "experiments"}
+# modules that change no number, or whose results have a key of their own
+OTHERS = {
+    f"equivocal/{name}"
+    for name in ("errors", "progress", "store", "machine", "workers", "result", "console")
+}
+OTHERS |= {"equivocal/figure_style", "equivocal/network/train_or_load", "equivocal"}
+OTHERS |= {"lastlayer/errors", "lastlayer/files", "lastlayer/machine"}
+# where a key is not defined beside what makes its result
+MAKERS = {"equivocal.paper.stages.PROBE_CODE": "equivocal.paper.activations"}
 
 
-@pytest.mark.parametrize("name", MAKERS)
-def test_keys_cover_whatever_the_makers_of_a_result_import(name: str) -> None:
-    parts, makers = MAKERS[name]
-    graph = grimp.build_graph("equivocal", exclude_type_checking_imports=True, cache_dir=None)
-    left, seen = [f"equivocal.{maker}" for maker in makers], set[str]()
+def list_keys() -> Iterator[tuple[str, tuple[str, ...], str]]:
+    """Yield the name of each key, its parts, and the module that makes what it names."""
+    yield "networks", NETWORK_CODE, "equivocal.network.training"
+    yield "posteriors", POSTERIOR_CODE, "equivocal.beliefs"
+    for path in sorted(SOURCES["equivocal"].rglob("*.py")):
+        place = path.relative_to(SOURCES["equivocal"].parent).with_suffix("").parts
+        if place[1] != "store" and "_CODE = (" in path.read_text(encoding="utf-8"):
+            module = importlib.import_module(".".join(place))
+            for name in [name for name in vars(module) if name.endswith("_CODE")]:
+                if f"\n{name} = (" in path.read_text(encoding="utf-8"):
+                    key = f"{module.__name__}.{name}"
+                    yield key, getattr(module, name), MAKERS.get(key, module.__name__)
+
+
+@pytest.mark.parametrize(
+    ("parts", "maker"), [pytest.param(*rest, id=name) for name, *rest in list_keys()]
+)
+def test_keys_cover_whatever_the_maker_of_a_result_imports(
+    parts: tuple[str, ...], maker: str
+) -> None:
+    graph = grimp.build_graph(*SOURCES, exclude_type_checking_imports=True, cache_dir=None)
+    left, seen = [maker], set[str]()
     while left:
         module = left.pop()
-        place = "/".join(module.split(".")[1:])
-        if module not in seen and not OTHERS & {place, place.split("/")[0]}:
+        place = module.replace(".", "/")
+        if module not in seen and not {place, "/".join(place.split("/")[:2])} & OTHERS:
             seen.add(module)
             left += graph.find_modules_directly_imported_by(module)
-    places = {"/".join(module.split(".")[1:]) for module in seen}
     covered = tuple(part.removesuffix(".py") for part in parts)
     missing = {
         place
-        for place in places
+        for place in (module.replace(".", "/") for module in seen)
         if not any(place == part or place.startswith(f"{part}/") for part in covered)
     }
     assert not missing
 
 
-def hash_copy(source: Path) -> str:
-    """Hash what the points of a grid depend on in a copy of the package."""
-    command = "from equivocal.store.store import *; print(hash_code(*STUDY_CODE))"
-    place = {**os.environ, "PYTHONPATH": str(source)}
-    return subprocess.check_output([sys.executable, "-c", command], env=place, text=True)
-
-
 @pytest.mark.parametrize(
-    "name", ["study/record/claims.toml", "study/presets/paper.csv", "metrics/scores.py", "seeds.py"]
+    "name", ["equivocal/beliefs.py", "equivocal/world/data/slips.toml", "lastlayer/__init__.py"]
 )
 def test_keys_depend_on_code_and_data(name: str, tmp_path: Path) -> None:
-    package = Path(equivocal.__file__).parent
-    shutil.copytree(package, tmp_path / "equivocal", ignore=shutil.ignore_patterns("__pycache__"))
-    before = hash_copy(tmp_path)
-    with (tmp_path / "equivocal" / name).open("a") as file:
+    for package, folder in SOURCES.items():
+        ignored = shutil.ignore_patterns("__pycache__")
+        shutil.copytree(folder, tmp_path / package, ignore=ignored)
+
+    def hash_copy() -> str:
+        code = "from equivocal.store.store import *; print(hash_code(*POSTERIOR_CODE))"
+        place = {**os.environ, "PYTHONPATH": str(tmp_path)}
+        return subprocess.check_output([sys.executable, "-c", code], env=place, text=True)
+
+    before = hash_copy()
+    with (tmp_path / name).open("a") as file:
         file.write("\n# changed\n")
-    assert hash_copy(tmp_path) != before
+    assert hash_copy() != before
 
 
 def test_every_part_of_a_key_exists() -> None:
-    root = Path(equivocal.__file__).parent
-    for parts, _ in MAKERS.values():
-        assert all((root / part).exists() for part in parts)
+    for _, parts, _ in list_keys():
+        assert all(
+            (SOURCES["equivocal"].parent / part).exists()
+            or (SOURCES["lastlayer"].parent / part).exists()
+            for part in parts
+        )

@@ -14,7 +14,7 @@ import pytest
 import typer
 from docs.tools.gallery import ROOT, find_entries, parse_commands
 
-from equivocal.cli.app import app
+from equivocal.cli import build_app
 from needs import needs
 
 DOCS = ROOT / "docs"
@@ -106,7 +106,7 @@ def test_reference_holds_every_public_name_and_command(pages: dict[Path, Parts])
         page = there[place[1] if len(place) > 2 else "equivocal"]
         names = {".".join([*place, name]) for name in public_names(module)}
         assert names <= page.anchors, names - page.anchors
-    group = typer.main.get_command(app)
+    group = typer.main.get_command(build_app())
     for words in (["ask"], ["suites", "run"], ["world", "new"]):
         assert "-".join(["equivocal", *words]) in there["commands"].anchors
     assert {f"equivocal-{name}" for name in group.commands} <= there["commands"].anchors
@@ -150,7 +150,7 @@ def test_commands_of_the_gallery_exist() -> None:
             if program == "python":
                 assert words[0] == "-c" or (ROOT / words[0]).is_file()
                 continue
-            command = typer.main.get_command(app)
+            command = typer.main.get_command(build_app())
             while hasattr(command, "commands"):
                 command = command.commands[words.pop(0)]
             known = {name for parameter in command.params for name in parameter.opts}
