@@ -20,7 +20,7 @@ numpy:
     training    ten networks of the preset `paper`
 
 `--cold` measures first calls instead, each in a process of its own, with the compiler options of
-`lastlayer.engine.programs` and without: seconds of the first and of later calls, how many
+`lastlayer.compiling` and without: seconds of the first and of later calls, how many
 programs were compiled, and for how long. Rows may have `counts`.
 """
 
@@ -40,14 +40,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from lastlayer import Posterior, sample_posterior
-from lastlayer.engine import flow, likelihoods
-from lastlayer.engine.likelihoods import FlowRule
-from lastlayer.engine.products import Precision, multiply
-from lastlayer.engine.programs import GPU_OPTIONS
-from lastlayer.engine.rows import Rows
+from lastlayer import Posterior, flow, likelihoods, sample_posterior
+from lastlayer.compiling import GPU_OPTIONS
+from lastlayer.likelihoods import FlowRule
 from lastlayer.machine import collect_versions
-from lastlayer.samplers.mean_field import init
+from lastlayer.products import Precision, multiply
+from lastlayer.rows import Rows
+from lastlayer.variational import init
 
 Numbers = dict[str, Any]
 RULE = FlowRule(likelihoods.compute_variance, likelihoods.average_by_quadrature)

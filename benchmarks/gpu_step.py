@@ -33,13 +33,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from lastlayer import sample_posterior
-from lastlayer.engine import flow, likelihoods
-from lastlayer.engine.ensembles import draw_noise
-from lastlayer.engine.likelihoods import FlowRule
-from lastlayer.engine.plan import LANES
-from lastlayer.engine.problem import Likelihood, Problem
-from lastlayer.engine.rows import Rows, lay_out
+from lastlayer import flow, likelihoods, sample_posterior
+from lastlayer.ensembles import draw_noise
+from lastlayer.likelihoods import FlowRule
+from lastlayer.plan import LANES
+from lastlayer.problem import Likelihood, Problem
+from lastlayer.rows import Rows, lay_out
 
 PRECISIONS = ("highest", "default")  # of the sampler; "default" depends on the device
 GEMM_PRECISIONS = ("highest", "tensorfloat32", "default")

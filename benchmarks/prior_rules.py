@@ -22,7 +22,6 @@ from benchmarks.comparison.data import Task
 from benchmarks.comparison.networks import Network, train_networks
 from benchmarks.comparison.prior_data import SOURCES, make_task
 from lastlayer import Posterior, sample_posterior
-from lastlayer.engine.problem import Likelihood, Problem
 from lastlayer.prior_search import (
     Logits,
     arrange_answers,
@@ -30,6 +29,7 @@ from lastlayer.prior_search import (
     list_sizes,
     predict_logs,
 )
+from lastlayer.problem import Likelihood, Problem
 
 SIZES = 15  # of the variances that the search tries, by half decades
 SHARES = tuple(np.arange(8) / 8)

@@ -17,8 +17,8 @@ import numpy as np
 from benchmarks.sampler.problems import make_plain_rows
 from benchmarks.sampler.timing import measure_time
 from lastlayer import METHODS, sample_posterior
-from lastlayer.engine.problem import Likelihood, Problem
-from lastlayer.engine.settings import Outcome, RunSettings
+from lastlayer.outcome import Outcome, RunSettings
+from lastlayer.problem import Likelihood, Problem
 
 __all__ = ["main"]
 

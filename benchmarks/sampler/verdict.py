@@ -1,7 +1,7 @@
 """The accuracy of the verdict on Gaussian posteriors: `covariance_shift` against long exact chains.
 
 The true shift of an output is tr(P⁻¹ C)/D − 1 with the covariance P of its Gaussian and C of its
-posterior (docs/maths.md (27)), C from thousands of draws by `hmc`. Problems: the last layers of up
+posterior (docs/maths.md (24)), C from thousands of draws by `hmc`. Problems: the last layers of up
 to three trained networks under three priors, with all their rows (`--run FOLDER`); or, if the
 folder holds files NAME.npz instead of networks, those rows with true shifts computed before
 (features, targets, counts, trained, and true_PRIOR for each of `PRIORS`); without a folder, made-up
@@ -28,12 +28,11 @@ from benchmarks.sampler.lines import Findings, Goal, Line
 from benchmarks.sampler.running import Workbench
 from benchmarks.sampler.timing import measure_time
 from equivocal.store.folders import has_run
-from lastlayer import sample_posterior
-from lastlayer.diagnostics import CALLED_FAR, TOO_FAR, diagnose_gaussian
-from lastlayer.engine.problem import Likelihood, Problem, collapse
-from lastlayer.engine.settings import RunSettings
+from lastlayer import sample_posterior, variational
 from lastlayer.machine import use_one_blas_thread
-from lastlayer.samplers import exact_flow
+from lastlayer.outcome import RunSettings
+from lastlayer.problem import Likelihood, Problem, collapse
+from lastlayer.verdict import CALLED_FAR, TOO_FAR, diagnose_gaussian
 
 __all__ = ["measure"]
 
@@ -101,7 +100,7 @@ def _estimate(case: Case) -> list[np.ndarray]:
         jax.default_matmul_precision("highest"),
         use_one_blas_thread(),
     ):
-        outcome = exact_flow.run(problem, exact_flow.ExactFlowConfig(), settings)
+        outcome = variational.run(problem, variational.FlowConfig(), settings)
         return [diagnose_gaussian(problem, outcome, replace(settings, seed=s)) for s in SEEDS]
 
 
@@ -207,7 +206,7 @@ def _measure_cost(bench: Workbench) -> float:
         for seed in range(3):
             own = replace(settings, seed=seed)
             seconds, outcome = measure_time(
-                lambda: exact_flow.run(problem, exact_flow.ExactFlowConfig(), own)  # noqa: B023
+                lambda: variational.run(problem, variational.FlowConfig(), own)  # noqa: B023
             )
             flow.append(seconds)
             diagnose = partial(diagnose_gaussian, problem, outcome, own)

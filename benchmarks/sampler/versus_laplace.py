@@ -20,9 +20,9 @@ from benchmarks.sampler.running import Workbench
 from benchmarks.sampler.settings import BenchSettings
 from benchmarks.sampler.timing import measure_time
 from lastlayer import METHODS, sample_posterior
-from lastlayer.engine.problem import Likelihood, Problem
-from lastlayer.engine.settings import Outcome, RunSettings
 from lastlayer.machine import use_one_blas_thread
+from lastlayer.outcome import Outcome, RunSettings
+from lastlayer.problem import Likelihood, Problem
 
 __all__ = ["fit_laplace", "measure"]
 

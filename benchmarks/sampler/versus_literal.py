@@ -21,10 +21,10 @@ from benchmarks.sampler.problems import Data
 from benchmarks.sampler.running import Workbench
 from benchmarks.sampler.settings import BenchSettings
 from benchmarks.sampler.timing import measure_time
-from lastlayer.engine.plan import LANES
-from lastlayer.engine.problem import Likelihood, Problem
-from lastlayer.engine.rows import Rows, lay_out
-from lastlayer.samplers import dropout_deterministic
+from lastlayer import algorithm1 as dropout_deterministic
+from lastlayer.plan import LANES
+from lastlayer.problem import Likelihood, Problem
+from lastlayer.rows import Rows, lay_out
 
 __all__ = ["measure"]
 

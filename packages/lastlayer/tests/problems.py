@@ -9,8 +9,8 @@ import jax
 import numpy as np
 
 from lastlayer import sample_posterior
-from lastlayer.engine.problem import Likelihood, Problem
-from lastlayer.engine.rows import Rows, lay_out
+from lastlayer.problem import Likelihood, Problem
+from lastlayer.rows import Rows, lay_out
 from needs import SHARED, needs
 
 DATA = Path(__file__).resolve().parent / "data"

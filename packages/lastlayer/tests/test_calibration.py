@@ -49,11 +49,11 @@ def test_ranks_are_nearly_uniform(method: str, number: int) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("method", "options"),
-    [("aldi", {"num_steps": 1000, "step_size": 0.02}), ("hmc", {}), ("nuts", {"num_steps": 300})],
+    [("hmc", {}), ("nuts", {"num_steps": 300})],
 )
 def test_exact_samplers_have_uniform_ranks(method: str, options: dict[str, float]) -> None:
-    """1,000 simulations; draws that are nearly independent (63 of each posterior)."""
-    values = ranks(method, 1000, 63 if method == "aldi" else 64, **options)
+    """1,000 simulations; draws that are nearly independent (64 of each posterior)."""
+    values = ranks(method, 1000, 64, **options)
     assert (p_values(values) > 1e-4).all()
 
 

@@ -11,7 +11,7 @@ from benchmarks.sampler.literal import take_literal_step
 from scipy.integrate import solve_ivp
 
 from lastlayer import Snapshot, sample_posterior
-from lastlayer.samplers.dropout_deterministic import (
+from lastlayer.algorithm1 import (
     DropoutConfig,
     begin,
     init,
@@ -109,7 +109,7 @@ def test_printed_taming_does_not_tend_to_the_equation() -> None:
 
 def test_dropout_covariance_is_unbiased_and_leaves_the_subspace() -> None:
     """Over many masks P̂ has diagonal P (1/(1−ρ) makes up for what is dropped)."""
-    from lastlayer.samplers.dropout_deterministic import drop_entries
+    from lastlayer.algorithm1 import drop_entries
 
     with jax.enable_x64(True):
         deviations = np.repeat(ensemble(FEW, 1) - ensemble(FEW, 1).mean(axis=1), 4000, axis=0)

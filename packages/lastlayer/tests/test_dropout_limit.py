@@ -6,7 +6,7 @@ from itertools import islice
 import numpy as np
 
 from lastlayer import Snapshot, sample_posterior
-from lastlayer.samplers.dropout_limit import LimitState, follow_limit
+from lastlayer.dropout_limit import LimitState, follow_limit
 
 STEPS, RATE, J = 6, 0.5, 8_000
 VARIANCE = 2.0

@@ -13,11 +13,11 @@ from scipy.special import expit
 from equivocal.asking.shipped import find_shipped, open_shipped
 from equivocal.world import World
 from lastlayer import Posterior, Snapshot, sample_posterior
-from lastlayer.engine.settings import Outcome
+from lastlayer.algorithm1 import LATE_STEP, fill_up, init
+from lastlayer.divergence import Ending, compute_residuals, judge, look
+from lastlayer.dropout_limit import follow_limit
 from lastlayer.errors import UserError
-from lastlayer.samplers.dropout_deterministic import LATE_STEP, fill_up, init
-from lastlayer.samplers.dropout_limit import follow_limit
-from lastlayer.samplers.dropout_verdict import Ending, compute_residuals, judge, look
+from lastlayer.outcome import Outcome
 from problems import small
 
 N, K, J = 200, 3, 12  # rows, outputs, particles
@@ -230,7 +230,7 @@ def test_far_means_are_no_divergence() -> None:
 
 
 def test_the_limit_of_dropout_has_covariances_that_are_too_large() -> None:
-    """P = (C − ρ diag C)/(1 − ρ), C = (H + I)⁻¹, maths (30), but for the error of the step.
+    """P = (C − ρ diag C)/(1 − ρ), C = (H + I)⁻¹, maths (27), but for the error of the step.
 
     Below `LATE_STEP` the scheme's own fixed point is up to 1/(1 − Δτ) too wide. A sampler
     that dropped nothing would have a ratio of 1.03 for all ρ.
@@ -252,7 +252,7 @@ def test_the_limit_of_dropout_has_covariances_that_are_too_large() -> None:
 
 
 def test_a_real_last_layer_leaves_no_limit_to_dropout() -> None:
-    """The matrix that (30) asks for is not positive semidefinite, whatever the output."""
+    """The matrix that (27) asks for is not positive semidefinite, whatever the output."""
     layer = make_layer()
     found = sample_posterior(
         layer.features,

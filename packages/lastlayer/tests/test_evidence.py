@@ -6,7 +6,7 @@ import pytest
 from equivocal.beliefs import LayerRows, SamplerSettings, infer_posterior
 from lastlayer import sample_posterior
 from lastlayer.errors import UserError
-from lastlayer.front import METHODS
+from lastlayer.sampling import METHODS
 
 B = 0.03125  # a power of two, so that products are exact
 RNG = np.random.default_rng(0)

@@ -9,7 +9,7 @@ import pytest
 from scipy.integrate import quad
 from scipy.special import expit, ndtr
 
-from lastlayer.engine.expectations import (
+from lastlayer.logits import (
     FITTED,
     IN_CACHE,
     choose_nodes,

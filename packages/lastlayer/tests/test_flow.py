@@ -5,10 +5,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from lastlayer.engine.ensembles import draw_noise
-from lastlayer.engine.flow import flow_step, start_flow
-from lastlayer.engine.queue import History
-from lastlayer.samplers.mean_field import RULE
+from lastlayer.flow import flow_step, start_flow
+from lastlayer.queue import History
+from lastlayer.variational import RULE
 from problems import rows_of, sample_compiled, small
 
 SYMMETRIC = RULE._replace(symmetric=True, corrections=0)
@@ -23,7 +22,7 @@ def moments_at(mean: np.ndarray, covariance: np.ndarray, x: np.ndarray) -> tuple
     return y @ w, (y * (1 - y)) @ w
 
 
-@pytest.mark.parametrize("method", ["exact-flow", "mean-field"])
+@pytest.mark.parametrize("method", ["exact-flow"])
 def test_fixed_point_equations_hold(method: str) -> None:
     """P⁻¹ = Ψᵀ E[R] Ψ + P₀⁻¹ and Ψᵀ(E[y] − t) + P₀⁻¹(m − m₀) = 0, checked from outside."""
     x, t = small()
@@ -40,57 +39,13 @@ def test_fixed_point_equations_hold(method: str) -> None:
 
 @pytest.mark.parametrize("num_particles", [5, 6, 50, 200])
 def test_quadrature_gives_the_mean_field_answer_at_every_j(num_particles: int) -> None:
-    limit = sample_compiled(*small(), method="mean-field")
+    limit = sample_compiled(*small())
     flow = sample_compiled(*small(), num_particles=num_particles)
     np.testing.assert_array_equal(flow.mean, limit.mean)
     np.testing.assert_array_equal(flow.covariance, limit.covariance)
     for k in range(2):  # and the particles have exactly these moments, since J > D = 4
         np.testing.assert_allclose(flow.particles[k].mean(axis=0), flow.mean[k], atol=1e-12)
         np.testing.assert_allclose(np.cov(flow.particles[k].T), flow.covariance[k], rtol=1e-9)
-
-
-def test_ensemble_averages_approach_the_limit_like_one_over_root_j() -> None:
-    """16 equal outputs with their own noise: the rms error falls by 4 from J = 60 to 960."""
-    x, t = small()
-    copies = np.repeat(t[:, :1], 16, axis=1)
-    limit = sample_compiled(x, copies, method="mean-field")
-    sd = np.sqrt(np.diagonal(limit.covariance, axis1=1, axis2=2))
-
-    def error(num_particles: int) -> float:
-        flow = sample_compiled(
-            x, copies, expectations="ensemble", num_particles=num_particles, tolerance=1e-4
-        )
-        assert flow.info.converged
-        return float(np.sqrt((((flow.mean - limit.mean) / sd) ** 2).mean()))
-
-    ratio = error(60) / error(960)
-    # Each rms is of 64 numbers: standard error 1/√128 = 9 %; 4 ± 5 √2 9 % · 4 / 2.5, rounded out.
-    assert 2.5 < ratio < 6.5
-
-
-def test_symmetric_step_is_the_ensemble_transform() -> None:
-    """One step of the factor form, times E, is the J×J formula on the deviations themselves."""
-    x, t = small()
-    rows = rows_of(small())
-    J, s = 9, 0.99
-    rule = SYMMETRIC._replace(largest_damping=s)
-    with jax.enable_x64(True):
-        noise = draw_noise(0, range(2), J, 4)
-        state = start_flow(jnp.zeros((2, 4)), jnp.broadcast_to(jnp.eye(4), (2, 4, 4)))
-        state, _ = flow_step(state, rows, rule)  # evaluates
-        moved, _ = flow_step(state, rows, rule)  # takes s
-        theta = np.asarray(moved.mean[:, None] + (moved.factor @ noise).swapaxes(1, 2))
-    assert float(moved.damping[0]) == s
-    for k in range(2):
-        y, r = moments_at(np.zeros(4), np.eye(4), x)
-        d = noise[k] / np.sqrt(J - 1)
-        lam, V = np.linalg.eigh(d.T @ (x.T @ (r[:, None] * x) + np.eye(4)) @ d)
-        c = s / (1 - s)
-        g = x.T @ (y - t[:, k])
-        mean = -d @ V @ (c / (1 + c * lam) * (V.T @ d.T @ g))
-        moved_d = d @ (V * np.sqrt((1 + c) / (1 + c * lam))) @ V.T
-        literal = (mean[:, None] + np.sqrt(J - 1) * moved_d).T
-        np.testing.assert_allclose(theta[k], literal, atol=1e-6)  # Gauss–Hermite's own error: 1e-8
 
 
 def test_both_roots_flow_alike() -> None:
@@ -134,7 +89,7 @@ def test_bound_rises_and_is_the_evidence_bound() -> None:
         assert abs(log_w.mean() - (bounds[-1][k] + 2)) < 5 * log_w.std() / np.sqrt(20_000)
 
 
-@pytest.mark.parametrize("method", ["exact-flow", "mean-field", "laplace"])
+@pytest.mark.parametrize("method", ["exact-flow", "laplace"])
 def test_linear_gaussian_limit(method: str) -> None:
     """Rows ε ψ seen 1/ε² times: log p is quadratic up to O(ε), and the answer is linear algebra."""
     x, _ = small()
@@ -203,11 +158,6 @@ def test_too_few_particles_are_flagged_and_lose_only_the_ensemble() -> None:
     quadrature = sample_compiled(x, t, num_particles=3)
     np.testing.assert_array_equal(quadrature.mean, whole.mean)
     assert "span only 2 of 4" in quadrature.info.message
-    ensemble = sample_compiled(x, t, num_particles=3, expectations="ensemble")
-    assert ensemble.info.confined
-    assert "subspace" in ensemble.info.message
-    assert np.linalg.matrix_rank(ensemble.covariance[0]) == 2
-    assert (ensemble.info.effective_rank <= 2 + 1e-9).all()
 
 
 @pytest.mark.parametrize("num_steps", [1, 2, 3])

@@ -12,9 +12,11 @@ from arviz_stats.base import array_stats
 from equivocal.beliefs import collect_last_layer
 from equivocal.network import Run
 from lastlayer import Posterior, sample_posterior
-from lastlayer.diagnostics import CALLED_FAR
-from lastlayer.engine.convergence import compute_convergence
-from lastlayer.engine.hamiltonian import (
+from lastlayer import exact as hmc
+from lastlayer.convergence import compute_convergence
+from lastlayer.errors import UserError
+from lastlayer.products import Precision
+from lastlayer.trajectories import (
     Rule,
     compute_gradient,
     evaluate,
@@ -22,13 +24,10 @@ from lastlayer.engine.hamiltonian import (
     run_chains,
     start_chains,
 )
-from lastlayer.engine.products import Precision
-from lastlayer.errors import UserError
-from lastlayer.samplers import hmc
-from problems import GOLD, reference, rows_of, small
+from lastlayer.verdict import CALLED_FAR
+from problems import GOLD, Stored, reference, rows_of, small
+from test_nuts import assert_agree
 from test_references import distance, solve
-from test_samplers import assert_agree
-from test_streaming import Stored
 
 DOSES = np.array([[-0.86], [-0.3], [-0.05], [0.73]]) @ [[1.0, 0.0]] + [[0.0, 1.0]]
 DIED = np.array([0, 1, 3, 5])  # of five animals each: with a wide prior a skewed posterior
@@ -41,10 +40,10 @@ LONGER = [pytest.param(*case, marks=pytest.mark.slow) for case in GOLD if case n
 
 @pytest.mark.parametrize(("name", "variance"), [*QUICK, *LONGER])
 def test_moments_are_those_of_the_references(name: str, variance: str) -> None:
-    """Means to 0.03 sd and covariances to 3 %, and the Monte Carlo error that (26) leaves.
+    """Means to 0.03 sd and covariances to 3 %, and the Monte Carlo error that (23) leaves.
 
     ∇u has the variance `shift` in each direction, so that means have the error √(shift/ess) and
-    covariances √(D shift/ess) in relative Frobenius norm; without (26) it would be √(D/ess), 25 %.
+    covariances √(D shift/ess) in relative Frobenius norm; without (23) it would be √(D/ess), 25 %.
     """
     ref = reference(name, variance)
     N, D = ref.features.shape
@@ -166,7 +165,7 @@ def test_predictions_that_are_asked_for_must_have_converged() -> None:
 
 def test_steps_by_hand_stay_where_the_posterior_is(exact: Posterior) -> None:
     with jax.enable_x64(True):
-        gaussian = sample_posterior(*small(), method="mean-field", dtype="float64")
+        gaussian = sample_posterior(*small(), dtype="float64")
         factor = np.linalg.cholesky(gaussian.covariance)
         rows = rows_of(small(), prior_mean=gaussian.mean)
         target = make_target(rows, gaussian.mean, factor, 4)
@@ -242,14 +241,6 @@ def test_verdict_finds_the_excess_of_variance() -> None:
     np.testing.assert_allclose(prior.info.covariance_shift, 0, atol=1e-12)
 
 
-def test_an_ensemble_in_a_subspace_says_that_nothing_was_checked() -> None:
-    rows = np.random.default_rng(0).normal(size=(30, 4))
-    info = sample_posterior(rows, rows[:, 0] > 0, expectations="ensemble", num_particles=3).info
-    assert info.gaussian_enough
-    assert np.isnan(info.covariance_shift).all()
-    assert "whether a Gaussian is enough was not checked" in info.message
-
-
 def test_refined_outputs_with_priors_of_their_own_keep_their_draws() -> None:
     """The first output alone is refined; both have particles of their own covariance.
 
@@ -304,7 +295,7 @@ def test_refined_outputs_survive_a_file(refined: Posterior, tmp_path: Path) -> N
 
 def test_refine_is_for_gaussians_with_rows_in_memory() -> None:
     x, t = small(num_rows=600)
-    with pytest.raises(UserError, match=r"refine=True is for Gaussian methods; 'aldi'"):
-        sample_posterior(x, t, method="aldi", refine=True)
+    with pytest.raises(UserError, match=r"refine=True is for Gaussian methods; 'dropout"):
+        sample_posterior(x, t, method="dropout-deterministic", refine=True)
     with pytest.raises(UserError, match=r"rows in memory; method='hmc'"):
         sample_posterior(Stored(x), t, refine=True, memory_budget=60_000)

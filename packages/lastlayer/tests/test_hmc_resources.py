@@ -9,10 +9,10 @@ import jax
 import numpy as np
 import pytest
 
+from lastlayer import exact as hmc
 from lastlayer import sample_posterior
-from lastlayer.engine.problem import Likelihood, Problem
-from lastlayer.engine.settings import RunSettings
-from lastlayer.samplers import hmc
+from lastlayer.outcome import RunSettings
+from lastlayer.problem import Likelihood, Problem
 
 RNG = np.random.default_rng(0)
 DOSES = np.array([[-0.86], [-0.3], [-0.05], [0.73]]) @ [[1.0, 0.0]] + [[0.0, 1.0]]

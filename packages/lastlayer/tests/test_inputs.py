@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from lastlayer import sample_posterior
-from lastlayer.engine.inputs import check_callable
+from lastlayer.checks import check_callable
 from lastlayer.errors import UserError
 from problems import small
 
@@ -54,7 +54,7 @@ BAD = {
     "negative seed": (X, T, {"seed": -1}, "seed must be a whole number between 0 and"),
     "unknown method": (X, T, {"method": "exact_flow"}, "did you mean 'exact-flow'"),
     "unknown likelihood": (X, T, {"likelihood": "probit"}, "must be one of bernoulli, softmax"),
-    "unknown option": (X, T, {"rate": 0.3}, "has no option 'rate'; it takes expectations"),
+    "unknown option": (X, T, {"rate": 0.3}, "has no option 'rate'; it takes none"),
     "wrong taming": (
         X,
         T,
@@ -77,11 +77,10 @@ BAD = {
     "half precision": (X, T, {"dtype": "float16"}, "dtype must be float32 or float64"),
     "tiny budget": (X, T, {"memory_budget": 100}, "memory_budget of 100 bytes is too small"),
     "too large for float32": (1e30 * X, T, {"dtype": "float32"}, "must stay below.*float64"),
-    "too few for aldi": (X, T, {"method": "aldi", "num_particles": 5}, "num_particles >= 6"),
     "softmax elsewhere": (
         X,
         T[:, 0].astype(int),
-        {"method": "aldi", "likelihood": "softmax"},
+        {"method": "dropout-deterministic", "likelihood": "softmax"},
         "a softmax has exact draws; leave method out",
     ),
     "softmax of fractions": (X, T[:, 0] / 2, {"likelihood": "softmax"}, "class numbers 0 … K−1"),
@@ -127,7 +126,7 @@ BAD = {
     "wide prior": (X, T, {"prior_variance": 1e301}, "squared logits.*smaller prior_variance"),
     "small variance": (X, T, {"prior_variance": 1e-99, "dtype": "float32"}, "^prior_variance must"),
     "misspelt argument": (X, T, {"prior_varience": 1.0}, "did you mean 'prior_variance'"),
-    "misspelt option": (X, T, {"method": "aldi", "stepsize": 0.1}, "did you mean 'step_size'"),
+    "misspelt option": (X, T, {"method": "hmc", "num_chain": 2}, "did you mean 'num_chains'"),
     "rows to check as text": (X, T, {"method": "hmc", "check_at": "abc"}, "check_at must"),
 }
 

@@ -9,9 +9,9 @@ import pytest
 from jax.tree_util import Partial
 
 from lastlayer import Posterior, sample_network, sample_posterior
-from lastlayer.engine.network import Ensemble, move_part
 from lastlayer.errors import UserError
-from lastlayer.samplers.network_flow import NetworkPosterior
+from lastlayer.network_flow import NetworkPosterior
+from lastlayer.network_step import Ensemble, move_part
 
 N, K, D = 60, 5, 4  # a last layer of 20 weights in all
 BY_OUTPUT = [np.arange(K * D).reshape(K, D)]

@@ -267,7 +267,10 @@ def test_too_few_rows_choose_no_prior():
         ({"prior_variance": 0}, "prior_variance must be positive, got 0"),
         ({"evidence": 1e300}, r"evidence must lie between 1e-09 and 1e\+09, got 1e\+300; 1 is"),
         ({"trained": WEIGHTS[:2]}, r"trained must have shape \(3, 6\), .* got \(2, 6\)"),
-        ({"prior_variance": np.ones(5), "method": "aldi"}, "alike for all outputs, got"),
+        (
+            {"prior_variance": np.ones(5), "method": "dropout-deterministic"},
+            "alike for all outputs, got",
+        ),
         ({"validation": X}, r"validation must be \(features, targets\).*got ndarray"),
         (
             {"validation": (X[:, 1:], T)},
@@ -279,9 +282,12 @@ def test_too_few_rows_choose_no_prior():
             r"\(3, 1\) or \(3, 6\), a row per output, got \(2, 1\)",
         ),
         ({"counts": np.ones((300, 2))}, r"or that of targets \(N, K\), got \(300, 2\)"),
-        ({"counts": np.ones((300, 3)), "method": "aldi"}, "counts of shape .* method 'aldi'"),
         (
-            {"prior_variance": np.arange(1.0, 4)[:, None], "method": "homotopy"},
+            {"counts": np.ones((300, 3)), "method": "dropout-deterministic"},
+            "counts of shape .* method 'dropout-deterministic'",
+        ),
+        (
+            {"prior_variance": np.arange(1.0, 4)[:, None], "method": "dropout-deterministic"},
             r"alike for all outputs, got \(3, 1\)",
         ),
         ({"diagnose": False, "refine": True}, "refine=True needs the diagnostic"),

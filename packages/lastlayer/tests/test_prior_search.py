@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from lastlayer import sample_posterior
-from lastlayer.engine.problem import Likelihood, Problem
 from lastlayer.errors import UserError
 from lastlayer.prior_search import INTERCEPT, Path, choose_values
+from lastlayer.problem import Likelihood, Problem
 
 RNG = np.random.default_rng(5)
 N, D = 200, 9
@@ -185,7 +185,10 @@ def test_intervals_hold_the_truth_as_often_as_they_say(network):
         ({"prior_variance": 1.0, "prior_per_output": True}, "are for prior_variance='auto'"),
         ({"prior_per_output": True, "likelihood": "softmax"}, "classes share their prior"),
         ({"prior_choice": "evidence", "likelihood": "softmax"}, "leave it out"),
-        ({"prior_per_output": True, "method": "aldi"}, "not for method 'aldi'"),
+        (
+            {"prior_per_output": True, "method": "dropout-deterministic"},
+            "not for method 'dropout-deterministic'",
+        ),
     ],
 )
 def test_mistakes_are_named(options, message):

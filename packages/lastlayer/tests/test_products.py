@@ -8,17 +8,17 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
-from lastlayer.engine.approach import start_nearby
-from lastlayer.engine.flow import evaluate_start, start_flow
-from lastlayer.engine.plan import make_plan
-from lastlayer.engine.problem import Likelihood, Problem, start_near_prior
-from lastlayer.engine.products import rotate, share_rows
-from lastlayer.engine.queue import run_flow
-from lastlayer.engine.rows import lay_out
-from lastlayer.engine.settings import Outcome, RunSettings
+from lastlayer import laplace
+from lastlayer.approach import start_nearby
 from lastlayer.errors import UserError
-from lastlayer.samplers import laplace
-from lastlayer.samplers.mean_field import RULE, run_gaussian
+from lastlayer.flow import evaluate_start, start_flow
+from lastlayer.outcome import Outcome, RunSettings
+from lastlayer.plan import make_plan
+from lastlayer.problem import Likelihood, Problem, start_near_prior
+from lastlayer.products import rotate, share_rows
+from lastlayer.queue import run_flow
+from lastlayer.rows import lay_out
+from lastlayer.variational import RULE, run_gaussian
 
 SETTINGS = RunSettings(
     num_particles=20, num_steps=None, tolerance=5e-4, seed=0, memory_budget=None, compiled=True
@@ -147,7 +147,7 @@ def test_outputs_that_shared_products_cannot_solve_use_separate_ones() -> None:
 
 @pytest.mark.parametrize(("parts", "held"), [(8, True), (8, False), (0, False)])
 def test_products_give_variances_and_curvatures(parts: int, held: bool) -> None:
-    """(29) against the plain formulas; float64, so that only round-off is allowed."""
+    """(26) against the plain formulas; float64, so that only round-off is allowed."""
     rng = np.random.default_rng(0)
     psi, G, w = rng.normal(size=(40, 5)), rng.normal(size=(3, 5, 5)), rng.random((3, 40))
     with jax.enable_x64(True):

@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from lastlayer.engine.programs import choose_options, compile_on_call
+from lastlayer.compiling import choose_options, compile_on_call
 
 X = np.linspace(-2, 3, 24, dtype=np.float32).reshape(4, 6)
 

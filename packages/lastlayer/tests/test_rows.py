@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from benchmarks.sampler import BenchSettings, linearity
 
-from lastlayer.engine.ensembles import repair
-from lastlayer.engine.problem import Likelihood, Problem
-from lastlayer.engine.rows import lay_out
+from lastlayer.ensembles import repair
+from lastlayer.problem import Likelihood, Problem
+from lastlayer.rows import lay_out
 from problems import small
 
 

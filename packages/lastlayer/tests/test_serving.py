@@ -284,7 +284,7 @@ def test_particles_are_drawn_when_first_used():
 def test_any_number_of_rows_shares_few_programs(caplog):
     """Compilation is what a first call with a new shape costs; sizes are powers of two here."""
     rows = np.column_stack([X, np.ones(40)]).astype(np.float32)
-    for method in ("exact-flow", "homotopy"):
+    for method in ("exact-flow", "dropout-deterministic"):
         posterior = sample_posterior(rows, LABELS, method=method, num_particles=20)
         ask = (posterior.predict_proba, posterior.predict_sd, posterior.entropies)
         for call in (*ask, posterior.predict_interval):

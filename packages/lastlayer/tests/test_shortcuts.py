@@ -7,20 +7,20 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from lastlayer.diagnostics import (
+from lastlayer.flow import evaluate_proposal, evaluate_start, propose, start_flow
+from lastlayer.outcome import RunSettings
+from lastlayer.problem import Likelihood, Problem
+from lastlayer.products import share_rows
+from lastlayer.rows import lay_out
+from lastlayer.small import is_small
+from lastlayer.variational import RULE, run_gaussian
+from lastlayer.verdict import (
     CALLED_FAR,
     NEAR,
     SLIGHT,
     diagnose_gaussian,
     shrink_to_mean,
 )
-from lastlayer.engine.flow import evaluate_proposal, evaluate_start, propose, start_flow
-from lastlayer.engine.problem import Likelihood, Problem
-from lastlayer.engine.products import share_rows
-from lastlayer.engine.rows import lay_out
-from lastlayer.engine.settings import RunSettings
-from lastlayer.engine.small import is_small
-from lastlayer.samplers.mean_field import RULE, run_gaussian
 from problems import sample_compiled
 
 SETTINGS = RunSettings(

@@ -6,9 +6,9 @@ import jax
 import numpy as np
 import pytest
 
-from lastlayer import sample_posterior
-from lastlayer.engine import expectations, small
-from lastlayer.engine.expectations import compute_moments
+from lastlayer import logits as expectations
+from lastlayer import sample_posterior, small
+from lastlayer.logits import compute_moments
 from lastlayer.sklearn import EnsembleKalmanClassifier, EnsembleKalmanMultilabel
 
 RNG = np.random.default_rng(0)

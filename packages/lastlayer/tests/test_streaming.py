@@ -7,15 +7,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import zarr
 
 from lastlayer import Posterior
-from lastlayer.engine.plan import Plan, make_plan
-from lastlayer.engine.problem import Likelihood, Problem, sample_rows
-from lastlayer.engine.settings import RunSettings
-from lastlayer.engine.streaming import CHUNK, StreamedProblem, is_streamed, iterate_outputs
 from lastlayer.errors import UserError
-from lastlayer.samplers.mean_field import RULE, run_gaussian
+from lastlayer.outcome import RunSettings
+from lastlayer.plan import Plan, make_plan
+from lastlayer.problem import Likelihood, Problem, sample_rows
+from lastlayer.streaming import CHUNK, StreamedProblem, is_streamed, iterate_outputs
+from lastlayer.variational import RULE, run_gaussian
 from problems import Data, Stored, sample_compiled, small
 
 # Bytes: 16,001 rows of 16 features are 1 MB, of which two copies would be held; three outputs in
@@ -88,6 +87,7 @@ def test_a_memory_mapped_file_gives_the_same_posterior(
 
 @pytest.mark.slow
 def test_zarr_with_counts_and_a_prior_mean(tmp_path: Path, data: Data) -> None:
+    zarr = pytest.importorskip("zarr")
     """Targets, counts and features in stores; sums over repetitions; every output its own prior."""
     rng = np.random.default_rng(0)
     counts = rng.integers(1, 5, len(data.features)).astype(np.float32)
@@ -111,8 +111,8 @@ def test_errors_in_a_file_are_found_before_computing(tmp_path: Path, data: Data)
         sample_compiled(features, data.targets, memory_budget=SMALL_BUDGET)
     with pytest.raises(UserError, match="one row for each of the 16001"):
         sample_compiled(features, data.targets[:9], memory_budget=SMALL_BUDGET)
-    with pytest.raises(UserError, match="'aldi' needs its rows in memory"):
-        sample_compiled(features, data.targets, method="aldi", memory_budget=SMALL_BUDGET)
+    with pytest.raises(UserError, match="'nuts' needs its rows in memory"):
+        sample_compiled(features, data.targets, method="nuts", memory_budget=SMALL_BUDGET)
     with pytest.raises(UserError, match="load them for softmax"):
         sample_compiled(features, data.targets, likelihood="softmax", memory_budget=SMALL_BUDGET)
 
@@ -164,6 +164,7 @@ def test_features_that_are_not_streamed_fit_into_the_budget(tmp_path: Path, budg
 
 
 def test_a_file_that_cannot_be_read_is_reported(tmp_path: Path, data: Data) -> None:
+    zarr = pytest.importorskip("zarr")
     store = zarr.create_array(str(tmp_path / "z"), data=data.features, chunks=(500, 16))
     (tmp_path / "z" / "c" / "3" / "0").write_bytes(b"garbage")
     for budget, said in ((SMALL_BUDGET, "rows 0 to 16,"), (None, "features cannot be read")):
@@ -252,8 +253,8 @@ def test_impossible_precisions_are_refused(data: Data) -> None:
         sample_compiled(*data, precision="fp8")
     with pytest.raises(UserError, match="goes with float32"):
         sample_compiled(*data, precision="tf32", dtype="float64")
-    with pytest.raises(UserError, match="method 'aldi' has 'full'"):
-        sample_compiled(*data, precision="bf16", method="aldi")
+    with pytest.raises(UserError, match="method 'dropout-deterministic' has 'full'"):
+        sample_compiled(*data, precision="bf16", method="dropout-deterministic")
 
 
 def test_rounded_products_stop_where_rounding_hides_progress(data: Data) -> None:

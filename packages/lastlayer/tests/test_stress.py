@@ -18,10 +18,10 @@ import numpy as np
 import pytest
 
 from lastlayer import sample_network, sample_posterior
-from lastlayer.engine.ensembles import run_ensemble
-from lastlayer.engine.plan import Plan
-from lastlayer.engine.problem import Likelihood, Problem
-from lastlayer.engine.settings import RunSettings
+from lastlayer.ensembles import run_ensemble
+from lastlayer.outcome import RunSettings
+from lastlayer.plan import Plan
+from lastlayer.problem import Likelihood, Problem
 from problems import Stored, small
 
 REPETITIONS = int(os.environ.get("EQUIVOCAL_STRESS", "5"))
@@ -147,13 +147,9 @@ SAMPLERS = {
     "exact-flow, prior chosen, compiled": _sample("exact-flow", prior_variance="auto"),
     "exact-flow, refined": _sample("exact-flow", rows=10, refine=True, prior_variance=100.0),
     "exact-flow, streamed": _sample_streamed,
-    "exact-flow, ensemble": _sample("exact-flow", expectations="ensemble", num_particles=8),
-    "mean-field": _sample("mean-field"),
     "laplace": _sample("laplace"),
     "hmc": _sample("hmc", num_steps=4, num_particles=8),
     "dropout-deterministic": _sample("dropout-deterministic", num_particles=8, num_steps=5),
-    "homotopy": _sample("homotopy", num_particles=8),
-    "aldi": _sample("aldi", num_particles=8, num_steps=5),
     "network-flow": _sample_network,
 }
 # They run a twentieth as often: the one reads through programs that are compiled anew for every

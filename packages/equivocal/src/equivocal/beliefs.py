@@ -21,9 +21,9 @@ from equivocal.network.runs import split_corpus
 from equivocal.progress import report_part
 from equivocal.world import Corpus
 from lastlayer import Posterior, sample_network, sample_posterior
-from lastlayer.engine.settings import Observer
 from lastlayer.errors import UserError
-from lastlayer.samplers.network_flow import Logits, NetworkPosterior
+from lastlayer.network_flow import Logits, NetworkPosterior
+from lastlayer.outcome import Observer
 from lastlayer.seeds import Seed, choose_seed
 
 __all__ = [

@@ -5,7 +5,7 @@ import pytest
 from scipy.special import expit, ndtr, ndtri
 
 from equivocal.asking.beliefs import NODES, QUANTILE, compute_beliefs, join_beliefs
-from lastlayer.engine.expectations import make_kolmogorov_nodes
+from lastlayer.logits import make_kolmogorov_nodes
 
 MEAN = np.array([-9.0, -2.0, 0.0, 0.3, 4.0, 7.0], np.float32)
 SD = np.array([2.0, 0.1, 16.0, 1.0, 3.0, 0.0], np.float32)

@@ -23,9 +23,9 @@ from equivocal.network import Network, Run, TrainingSettings
 from equivocal.network.storage import name_arrays
 from equivocal.network.train_or_load import QUICK
 from equivocal.world import World, read_example
+from lastlayer import network_flow
 from lastlayer.errors import UserError
 from lastlayer.files import UnreadableError
-from lastlayer.samplers import network_flow
 from tests.faults.damage import cut, flip
 
 FEW = UncertaintySettings(num_particles=24, num_steps=1)

@@ -1,12 +1,10 @@
 """Posteriors over a last layer: Bayesian logistic regression for many outputs that share features.
 
-This package takes arrays and returns a posterior. It is independent of language; besides `jax` and
-`numpy` it uses only `equivocal.store`, `machine`, `seeds` and `errors`.
-
-`sample_posterior` is the entry point; each algorithm has a file of its own:
-`exact_flow`, `mean_field`, `dropout_deterministic`, `homotopy`, `aldi`, `laplace`, `hmc`, `nuts`.
-`LastLayer.from_torch` puts it on top of a PyTorch module, `last_layer.last_layer_posterior` on top
-of any callable. `sample_network` is for more than a last layer (`network_flow`).
+Arrays go in, a posterior comes out; the package knows no language. `sample_posterior` (in
+`sampling`) is the entry point, and each method has a file of its own: `algorithm1`, `variational`,
+`exact`, `laplace`, `nuts`. `LastLayer.from_torch` puts it on top of a PyTorch module,
+`last_layer.last_layer_posterior` on top of any callable. `sample_network` (in `network_flow`) is
+for more than a last layer.
 
 Names are imported when first used, since importing JAX takes half a second.
 """
@@ -16,13 +14,13 @@ from typing import TYPE_CHECKING, Any
 from lastlayer.errors import import_name
 
 if TYPE_CHECKING:
-    from lastlayer.engine.problem import Likelihood
-    from lastlayer.engine.settings import Snapshot
-    from lastlayer.front import METHODS, sample_posterior
     from lastlayer.info import Info
     from lastlayer.last_layer import LastLayer
+    from lastlayer.network_flow import sample_network
+    from lastlayer.outcome import Snapshot
     from lastlayer.posterior import Entropies, Posterior
-    from lastlayer.samplers.network_flow import sample_network
+    from lastlayer.problem import Likelihood
+    from lastlayer.sampling import METHODS, sample_posterior
 
 __all__ = [
     "METHODS",
@@ -37,15 +35,15 @@ __all__ = [
 ]
 
 _HOME = {
-    "METHODS": "front",
+    "METHODS": "arguments",
     "Entropies": "posterior",
     "Info": "info",
     "LastLayer": "last_layer",
-    "Likelihood": "engine.problem",
+    "Likelihood": "problem",
     "Posterior": "posterior",
-    "Snapshot": "engine.settings",
-    "sample_network": "samplers.network_flow",
-    "sample_posterior": "front",
+    "Snapshot": "outcome",
+    "sample_network": "network_flow",
+    "sample_posterior": "sampling",
 }  # the module of each public name
 
 

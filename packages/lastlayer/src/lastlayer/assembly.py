@@ -8,13 +8,13 @@ from typing import Any
 import jax
 import numpy as np
 
-from lastlayer.engine.ensembles import draw
-from lastlayer.engine.problem import Problem
-from lastlayer.engine.settings import Outcome, RunSettings
+from lastlayer.ensembles import draw
 from lastlayer.info import make_info
 from lastlayer.machine import collect_versions
+from lastlayer.outcome import Outcome, RunSettings
 from lastlayer.posterior import Draws, Posterior
 from lastlayer.prior_choice import Choice
+from lastlayer.problem import Problem
 
 RECORDED = ("num_particles", "num_steps", "tolerance", "seed", "refine", "evidence")  # in `info`
 # Outputs that share their prior variances: their numbers, their problem, and its solution.

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 import jax
 import numpy as np
 
-from lastlayer.diagnostics import is_far
-from lastlayer.engine.settings import Outcome
 from lastlayer.machine import use_one_blas_thread
+from lastlayer.outcome import Outcome
+from lastlayer.verdict import is_far
 
 if TYPE_CHECKING:
     from lastlayer.posterior import Draws

@@ -22,8 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from lastlayer.engine.inputs import check_bool, check_int, fail
-from lastlayer.front import sample_posterior
+from lastlayer.checks import check_bool, check_int, fail
 from lastlayer.info import Info
 from lastlayer.layer_inputs import (
     BATCH_SIZE,
@@ -43,6 +42,7 @@ from lastlayer.posterior_files import (
     restore_layer,
     save_posterior,
 )
+from lastlayer.sampling import sample_posterior
 
 __all__ = [
     "LastLayer",

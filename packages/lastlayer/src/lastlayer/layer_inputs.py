@@ -16,15 +16,15 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from lastlayer.engine.inputs import (
+from lastlayer.checks import (
     check_counts,
     check_numbers,
     encode_classes,
     fail,
     name_argument,
 )
-from lastlayer.engine.problem import Likelihood
 from lastlayer.errors import UserError
+from lastlayer.problem import Likelihood
 
 BATCH_SIZE = 1024
 # Modules that change no value in evaluation mode, and so may follow the last layer.

@@ -9,7 +9,7 @@ For a new row ψ the logits are ψ·θ_k. With y = σ(ψ·θ_k) (or a softmax ov
                  expected     E[H(y)]            what more rows would not remove (aleatoric)
                  information  H(E[y]) − E[H(y)]  mutual information with the weights (epistemic)
 
-This is docs/maths.md (28), computed in `predictions`; `posterior_files` saves posteriors. Particles
+This is docs/maths.md (25), computed in `predictions`; `posterior_files` saves posteriors. Particles
 of a Gaussian are drawn when they are first used.
 """
 
@@ -21,12 +21,12 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from lastlayer.engine.ensembles import draw
-from lastlayer.engine.inputs import check_features, check_positive, fail
-from lastlayer.engine.problem import Likelihood
+from lastlayer.checks import check_features, check_positive, fail
+from lastlayer.ensembles import draw
 from lastlayer.info import Info
 from lastlayer.posterior_files import Contents, load_posterior, save_posterior
 from lastlayer.predictions import Gaussian, Particles
+from lastlayer.problem import Likelihood
 
 CHUNK = 1 << 24  # numbers held in memory at a time while predicting
 

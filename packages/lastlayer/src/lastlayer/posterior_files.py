@@ -15,11 +15,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from equivocal.store import parse_json
-from lastlayer.engine.inputs import check_bool, check_int, fail
-from lastlayer.engine.problem import Likelihood
+from lastlayer.checks import check_bool, check_int, fail
 from lastlayer.files import UnreadableError, explain_write_errors, write_atomically
 from lastlayer.info import PER_OUTPUT, Info
 from lastlayer.layer_inputs import TorchFeatures
+from lastlayer.problem import Likelihood
 from lastlayer.tensors import Shapes, add_tensor_checksum, read_tensors
 
 FORMAT = "equivocal-posterior-1"

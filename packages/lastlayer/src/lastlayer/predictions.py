@@ -1,4 +1,4 @@
-"""Averages over a posterior for new rows: docs/maths.md (28), from a Gaussian or from particles.
+"""Averages over a posterior for new rows: docs/maths.md (25), from a Gaussian or from particles.
 
 With y = σ(ψ·θ_k), or a softmax over k, for a row ψ:
 
@@ -26,9 +26,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from lastlayer.engine.expectations import Moments, compute_moments, compute_small_moments
-from lastlayer.engine.plan import round_to_power_of_two
-from lastlayer.engine.programs import Array, Float
+from lastlayer.compiling import Array, Float
+from lastlayer.logits import Moments, compute_moments, compute_small_moments
+from lastlayer.plan import round_to_power_of_two
 
 FEWEST = 64  # rows of a compiled program
 SMALL = 1 << 17  # up to so many numbers are averaged in NumPy
@@ -64,7 +64,7 @@ class Gaussian(NamedTuple):
         return np.exp(-np.logaddexp(0, -(mu[..., None] + sd[..., None] * z))).astype(psi.dtype)
 
     def compute_entropies(self, psi: np.ndarray) -> np.ndarray:
-        """Return total, expected and their difference, maths (28), (n, K, 3)."""
+        """Return total, expected and their difference, maths (25), (n, K, 3)."""
         mu, sd = self.compute_logits(psi)
         v = sd**2
         with jax.enable_x64(True):
@@ -115,7 +115,7 @@ class Particles(NamedTuple):
         return self._apply(psi, lambda y: jnp.quantile(y, ends, axis=1).transpose(2, 1, 0))
 
     def compute_entropies(self, psi: np.ndarray) -> np.ndarray:
-        """Return total, expected and their difference, maths (28); (n, 1, 3) for a softmax."""
+        """Return total, expected and their difference, maths (25); (n, 1, 3) for a softmax."""
         both = self._apply(psi, _average_class_entropies if self.softmax else _average_entropies)
         return _stack(both[..., 0], both[..., 1], psi.dtype)
 

@@ -25,8 +25,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from lastlayer.engine.problem import Likelihood, Problem
-from lastlayer.engine.settings import Outcome
+from lastlayer.outcome import Outcome
 from lastlayer.prior_search import (
     Logits,
     Path,
@@ -36,6 +35,7 @@ from lastlayer.prior_search import (
     list_sizes,
     predict_logs,
 )
+from lastlayer.problem import Likelihood, Problem
 
 FEWEST_ROWS = 30  # fewer choose no prior
 ROWS = 8_000  # the most rows by which a prior is chosen

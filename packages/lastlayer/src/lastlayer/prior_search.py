@@ -37,7 +37,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from lastlayer.engine.problem import Likelihood, Problem
+from lastlayer.problem import Likelihood, Problem
 
 SIZES = 10.0 ** np.arange(-3, 9.1, 0.5)  # values of q
 # Prior variance of an intercept's logit: base rates from 0.01 % to 99.99 % lie within two sd.

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from lastlayer.engine.expectations import make_kolmogorov_nodes
-from lastlayer.engine.problem import Likelihood
+from lastlayer.logits import make_kolmogorov_nodes
 from lastlayer.posterior import Posterior
+from lastlayer.problem import Likelihood
 
 TOGETHER = 16  # outputs whose variances are computed at a time
 

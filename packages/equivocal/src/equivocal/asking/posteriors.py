@@ -161,7 +161,7 @@ def _compute_converged(source: Source, variance: float) -> Arrays:
 
 def _compute_path(source: Source, variance: float) -> Arrays:
     """Follow the paper's sampler to the kept steps; its time τ is the median over units."""
-    from lastlayer.samplers.dropout_limit import follow_limit
+    from lastlayer.dropout_limit import follow_limit
 
     layer, steps = _collect_layer(source), source.settings.kept_steps
     states = follow_limit(

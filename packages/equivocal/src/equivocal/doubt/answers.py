@@ -45,7 +45,7 @@ from equivocal.network import Network, features
 from equivocal.store import parse_json
 from equivocal.world import Corpus, RoleReversal
 from lastlayer import Posterior
-from lastlayer.engine.expectations import compute_moments
+from lastlayer.logits import compute_moments
 from lastlayer.tensors import Shapes, read_tensors, refuse_mistakes
 
 __all__ = ["Answers", "Examination", "Setting"]

@@ -27,9 +27,9 @@ from equivocal.store.folders import locate_network, refuse_foreign_files
 from equivocal.store.locks import hold_folder
 from equivocal.store.store import POSTERIOR_CODE, Store, hash_content
 from equivocal.world import World
+from lastlayer import network_flow
 from lastlayer.errors import check_known
 from lastlayer.files import compute_checksum
-from lastlayer.samplers import network_flow
 from lastlayer.seeds import Seed
 
 __all__ = ["UncertaintyResult", "compare_uncertainty"]

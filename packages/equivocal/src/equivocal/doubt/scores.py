@@ -65,8 +65,8 @@ from equivocal.world.items import find_shipped_items, load_stimuli
 from equivocal.world.queries import NO_NODE
 from equivocal.world.reversals import find_heard, spell_reversed
 from lastlayer import Posterior
-from lastlayer.engine.expectations import compute_moments
 from lastlayer.errors import UserError
+from lastlayer.logits import compute_moments
 
 __all__ = ["Beliefs", "RoleQuestions", "ask_about_roles", "pool_members"]
 

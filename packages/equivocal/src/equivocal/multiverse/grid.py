@@ -36,9 +36,9 @@ from equivocal.errors import validate
 from equivocal.paper.settings import StudySettings, load_study, parse_changes
 from equivocal.store import read_toml, split_pair
 from equivocal.store.text import find_named_file
+from lastlayer.algorithm1 import NUM_STEPS, DropoutConfig
 from lastlayer.errors import UserError
 from lastlayer.files import resolve_inside
-from lastlayer.samplers.dropout_deterministic import NUM_STEPS, DropoutConfig
 
 __all__ = [
     "CHOICES",

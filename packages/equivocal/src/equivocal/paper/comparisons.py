@@ -30,8 +30,8 @@ from equivocal.paper.activations import HEARD, SUMMARIES, summarise_answers, tra
 from equivocal.paper.settings import StudySettings
 from equivocal.world.items import Items
 from lastlayer import Posterior
-from lastlayer.engine.settings import Snapshot
 from lastlayer.errors import join_names
+from lastlayer.outcome import Snapshot
 
 
 def trace_effect(run: Run, stimuli: Items, settings: StudySettings) -> xr.Dataset:

@@ -17,7 +17,7 @@ from equivocal.world import World
 from equivocal.world.items import MAX_BYTES, Items, load_stimuli
 from lastlayer.errors import UserError, check_known, join_names
 from lastlayer.files import ensure_writable, write_text_atomically
-from lastlayer.front import check_method
+from lastlayer.sampling import check_method
 
 __all__ = ["open_study", "prepare"]
 

@@ -23,7 +23,7 @@ except ImportError as error:
         "lastlayer.sklearn needs scikit-learn 1.6 or newer: pip install 'equivocal[sklearn]'."
     ) from error
 
-from lastlayer.engine.inputs import check_bool, check_choice, check_int, fail
+from lastlayer.checks import check_bool, check_choice, check_int, fail
 from lastlayer.errors import join_names
 from lastlayer.machine import measure_memory
 from lastlayer.sklearn.rows import Seen, merge_rows, weigh_classes, weigh_rows

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from lastlayer.engine.inputs import fail
+from lastlayer.checks import fail
 
 
 class Seen(NamedTuple):

@@ -1,1 +1,0 @@
-"""How samplers run: rows in blocks, a plan within memory, a queue of outputs, devices and files."""

@@ -1,0 +1,166 @@
+"""NUTS, the reference: the exact posterior by Hamiltonian Monte Carlo, one output after another.
+
+Hoffman and Gelman (2014), J. Mach. Learn. Res. 15:1593, as NumPyro implements it. It is slow, but
+assumes no Gaussian, so other methods are compared with it. It needs the extra `nuts`
+(`pip install "equivocal[nuts]"`). The J particles are J draws in all, over 4 chains; an R̂ of at
+most 1.01 in every weight counts as converged.
+
+`preconditioned=True` draws z instead of the weights, w = m + G z with the mean-field posterior
+N(m, GGᵀ): the same posterior, in coordinates where it is nearly N(0, I). Where data and prior
+differ by powers of ten in precision, trajectories are then tens of times shorter.
+"""
+
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from lastlayer import variational as mean_field
+from lastlayer.checks import check_bool, check_int, check_positive, fail
+from lastlayer.convergence import FEWEST, R_HAT, compute_convergence
+from lastlayer.outcome import Outcome, RunSettings, make_keys
+from lastlayer.problem import Problem
+
+NUM_WARMUP = 1_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class NutsConfig:
+    """Settings of NumPyro. `num_steps` of the run is the length of the warm-up."""
+
+    num_chains: int = 4
+    target_accept: float = 0.8
+    preconditioned: bool = False
+
+    def __post_init__(self) -> None:
+        check_int(self.num_chains, "num_chains", least=1)
+        check_positive(self.target_accept, "target_accept", below=1.0)
+        check_bool(self.preconditioned, "preconditioned")
+
+
+def _import_numpyro() -> Any:
+    try:
+        import numpyro
+        import numpyro.distributions
+        import numpyro.infer
+    except ImportError:
+        fail("method 'nuts' needs NumPyro: pip install 'equivocal[nuts]'.")
+    return numpyro
+
+
+def _define_model(
+    features: jax.Array,
+    counts: jax.Array,
+    targets: jax.Array,
+    offsets: jax.Array,
+    mean: jax.Array,
+    factor: jax.Array,
+) -> None:
+    """Define the model of one output: w = m + G z has the prior N(0, I), and z is sampled."""
+    numpyro = _import_numpyro()
+    standard = numpyro.distributions.Normal(jnp.zeros(features.shape[1], features.dtype), 1)
+    z = numpyro.sample("z", standard.to_event(1))
+    w = mean + factor @ z
+    a = features @ w + offsets
+    log_likelihood = (targets * a - counts * jax.nn.softplus(a)).sum()
+    numpyro.factor("log_posterior", log_likelihood - 0.5 * (w @ w) + 0.5 * (z @ z))
+
+
+def _make_kernel(config: NutsConfig) -> Any:
+    return _import_numpyro().infer.NUTS(_define_model, target_accept_prob=config.target_accept)
+
+
+def init(
+    key: jax.Array, data: tuple[jax.Array, ...], config: NutsConfig, num_warmup: int
+) -> tuple[Any, Any]:
+    """Return a kernel and its first state, ready for `step`."""
+    kernel = _make_kernel(config)
+    return kernel, kernel.init(key, num_warmup, None, data, {})
+
+
+def step(
+    key: jax.Array, state: tuple[Any, Any], data: tuple[jax.Array, ...]
+) -> tuple[tuple[Any, Any], dict[str, Any]]:
+    """Run one trajectory; NumPyro's state carries its own key, so this one is not used."""
+    del key
+    kernel, chain = state
+    moved = kernel.sample(chain, data, {})
+    return (kernel, moved), {"accept": moved.accept_prob, "diverging": moved.diverging}
+
+
+def run(problem: Problem, config: NutsConfig, settings: RunSettings) -> Outcome:
+    """Draw J particles from every output's posterior."""
+    K, D, J = problem.num_outputs, problem.num_features, settings.num_particles
+    per_chain = -(-J // config.num_chains)
+    num_warmup = settings.num_steps or NUM_WARMUP
+    particles = np.empty((K, J, D), problem.dtype)
+    r_hat, ess, divergences = np.full(K, np.inf), np.zeros(K), 0
+    features = problem.features * problem.prior_scale
+    mean, factor = _choose_coordinates(problem, config, settings)
+    for k in range(K):
+        key = make_keys(settings.seed, range(k, k + 1))[0]
+        offsets = problem.compute_offsets(slice(k, k + 1))[:, 0]
+        own = (problem.targets[:, k], offsets, mean[k], factor[k])
+        data = tuple(map(jnp.asarray, (features, problem.counts, *own)))
+        drawn, diverging = _run_chains(key, data, config, num_warmup, per_chain)
+        chains = np.asarray(drawn)
+        particles[k] = chains.swapaxes(0, 1).reshape(-1, D)[:J]  # any leading part is balanced
+        divergences += int(np.asarray(diverging).sum())
+        if per_chain >= FEWEST:
+            r_hat[k], ess[k] = compute_convergence(chains.transpose(2, 0, 1))
+        settings.tell(k + 1, K)
+    return Outcome(
+        mean=particles.mean(axis=1),
+        particles=particles,
+        converged=r_hat <= R_HAT,
+        steps=np.full(K, num_warmup + per_chain),
+        time=np.full(K, np.nan),
+        stop_reason=f"R-hat is above {R_HAT}: more num_particles or, for warm-up, num_steps",
+        notes=[f"{divergences} divergent trajectories"] * bool(divergences),
+        chains=config.num_chains,
+        r_hat=r_hat,
+        ess=ess,
+    )
+
+
+def _choose_coordinates(
+    problem: Problem, config: NutsConfig, settings: RunSettings
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return mean and factor of every output: the prior's, or the mean-field posterior's."""
+    K, D = problem.num_outputs, problem.num_features
+    if not config.preconditioned:
+        identity = np.broadcast_to(np.eye(D, dtype=problem.dtype), (K, D, D))
+        return np.zeros((K, D), problem.dtype), identity
+    unlimited = replace(settings, num_steps=None, report=None)
+    found = mean_field.run_gaussian(problem, mean_field.RULE, unlimited)
+    assert found.factor is not None, "mean-field gives a factor"
+    return found.mean, found.factor
+
+
+@partial(jax.jit, static_argnames=("config", "num_warmup", "per_chain"))
+def _run_chains(
+    key: jax.Array,
+    data: tuple[jax.Array, ...],
+    config: NutsConfig,
+    num_warmup: int,
+    per_chain: int,
+) -> tuple[jax.Array, jax.Array]:
+    """Return draws (chains, draws, D) of one output, and which trajectories diverged.
+
+    It is compiled as a whole, since NumPyro's own driver compiles again for every output.
+    """
+    mcmc = _import_numpyro().infer.MCMC(
+        _make_kernel(config),
+        num_warmup=num_warmup,
+        num_samples=per_chain,
+        num_chains=config.num_chains,
+        chain_method="vectorized",
+        progress_bar=False,
+    )
+    mcmc.run(key, *data, extra_fields=("diverging",))
+    *_, mean, factor = data
+    draws = mean + mcmc.get_samples(group_by_chain=True)["z"] @ factor.T
+    return draws, mcmc.get_extra_fields(group_by_chain=True)["diverging"]

@@ -1,0 +1,110 @@
+"""The settings and the outcome of a run, which are the same for every method.
+
+Options of a single method are in the config class of that method.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+from lastlayer.compiling import compile_on_call
+from lastlayer.products import Precision
+
+__all__ = ["Observer", "Snapshot"]
+
+
+class Snapshot(NamedTuple):
+    """An ensemble at one step of a run, in the caller's coordinates."""
+
+    outputs: range  # which of the K outputs
+    step: int
+    time: np.ndarray  # τ of each of them
+    particles: np.ndarray  # (outputs, J, D)
+
+
+UNKNOWN: Any = ()  # default of arrays that `Outcome` fills in
+Observer = Callable[[Snapshot], None]
+Report = Callable[[int, int], None]  # the work done so far, and all of the work
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunSettings:
+    """Settings that all methods share."""
+
+    num_particles: int  # J
+    num_steps: int | None  # None: the method's own limit
+    tolerance: float  # on the residuals of the fixed-point equations
+    seed: int
+    memory_budget: int | None
+    observe: Observer | None = None
+    report: Report | None = None
+    precision: Precision = Precision.FULL
+    refine: bool = False  # sample exactly where a Gaussian is not enough
+    evidence: float = 1.0  # b, by which counts and targets were multiplied
+    compiled: bool = False  # use compiled programs where NumPy would be faster, too
+    numbers: np.ndarray | None = None  # (K,), of these outputs among the caller's; None: 0, 1, …
+
+    def number(self, outputs: range | np.ndarray) -> np.ndarray:
+        """Return the numbers of some outputs among the caller's."""
+        own = np.array(outputs, np.uint32)
+        return own if self.numbers is None else self.numbers[own]
+
+    def tell(self, done: int, total: int) -> None:
+        """Report progress, if a callable was given."""
+        if self.report is not None:
+            self.report(done, total)
+
+
+@dataclass(kw_only=True, eq=False)
+class Outcome:
+    """The solution of all K outputs, in the coordinates w of `problem`.
+
+    A Gaussian method fills `factor`, and particles are drawn from N(mean, factor factorᵀ) later;
+    the others fill `particles`.
+    """
+
+    mean: np.ndarray  # (K, D)
+    covariance: np.ndarray | None = None  # (K, D, D), if estimated from more than the particles
+    factor: np.ndarray | None = None  # (K, D, r)
+    particles: np.ndarray | None = None  # (K, J, D)
+    converged: np.ndarray  # (K,) bool
+    steps: np.ndarray  # (K,)
+    time: np.ndarray  # (K,) τ reached
+    along_time: bool = False  # τ says how far the steps came, so that the verdict names it
+    mean_residual: np.ndarray = UNKNOWN  # (K,) in posterior sd; NaN where the method has none
+    covariance_residual: np.ndarray = UNKNOWN  # (K,)
+    repaired: int = 0  # particles that diverged and were reset
+    diverged: np.ndarray = UNKNOWN  # (K,) bool, outputs that a step threw out
+    divergence: str = ""  # what happened to them
+    remedy: str = "use a narrower prior, rescaled features or method='exact-flow'"  # for them
+    stop_reason: str = ""  # why the run stopped, for outputs that did not converge
+    notes: list[str] = field(default_factory=list)  # further parts of the verdict
+    in_subspace: bool = False  # particles are linear combinations of those at the start
+    chains: int = 1
+    r_hat: np.ndarray = UNKNOWN  # (K,), of the weight that has converged least
+    ess: np.ndarray = UNKNOWN  # (K,), likewise
+    covariance_shift: np.ndarray = UNKNOWN  # (K,), of a Gaussian
+    refined: np.ndarray = UNKNOWN  # (K,) bool, outputs that were sampled exactly afterwards
+
+    def __post_init__(self) -> None:
+        """Fill in what the method does not know: NaN; no output diverged or was refined."""
+        K = len(self.mean)
+        for name in ("mean_residual", "covariance_residual", "r_hat", "ess", "covariance_shift"):
+            if getattr(self, name) is UNKNOWN:
+                setattr(self, name, np.full(K, np.nan))
+        for name in ("diverged", "refined"):
+            if getattr(self, name) is UNKNOWN:
+                setattr(self, name, np.zeros(K, bool))
+
+
+def make_keys(seed: int, outputs: range | np.ndarray) -> jax.Array:
+    """Return one key per output, so that no result depends on which outputs run together."""
+    return _fold_in(jax.random.key(seed), np.array(outputs, np.uint32))
+
+
+@compile_on_call()
+def _fold_in(root: jax.Array, numbers: jax.Array) -> jax.Array:
+    return jax.vmap(lambda k: jax.random.fold_in(root, k))(numbers)
