@@ -4,9 +4,9 @@
     python -m benchmarks.mixed_models --quick    a check that it works; seconds
 
 `fit`: one model with a measure, intercepts for participants and items; `slopes`: with slopes for
-participants as well; `compare`: all models that `equivocal compare` fits for one measure (with and
-without it, linear models also by REML), with its checks. Medians of three, in seconds of processor
-time, which other load hardly changes, and of wall-clock time. The goal is 3 s for a fit.
+participants as well; `compare`: all models that `equivocal people compare` fits for one measure
+(with and without it, linear models also by REML), with its checks. Medians of three, in seconds of
+processor time, which other load hardly changes, and of wall-clock time. The goal is 3 s for a fit.
 
 Writes `benchmarks/results/mixed_models.json` (`--quick`: `quick/mixed_models.json`).
 """
@@ -23,9 +23,9 @@ import typer
 from scipy.special import expit
 
 from benchmarks.machine import RESULTS, describe_machine
-from equivocal.people.comparison import compare
-from equivocal.people.joins import Joined, join
-from equivocal.people.simulation import Experiment, simulate
+from equivocal.people.join import Joined, join
+from equivocal.people.models import compare_models
+from equivocal.people.simulate import Experiment, simulate
 from equivocal.statistics import RandomPart, fit_logistic, fit_mixed
 from lastlayer.files import write_text_atomically
 
@@ -66,10 +66,10 @@ def list_tasks(joined: dict[str, Joined]) -> dict[str, Callable[[], Any]]:
     return {
         "linear fit": lambda: fit_mixed(times, X, parts, reml=True),
         "linear fit, slopes": lambda: fit_mixed(times, X, slopes, reml=True),
-        "linear compare": lambda: compare(joined["gaussian"]),
+        "linear compare": lambda: compare_models(joined["gaussian"]),
         "logistic fit": lambda: fit_logistic(answers, X, parts),
         "logistic fit, slopes": lambda: fit_logistic(answers, X, slopes),
-        "logistic compare": lambda: compare(joined["binomial"], family="binomial"),
+        "logistic compare": lambda: compare_models(joined["binomial"], family="binomial"),
     }
 
 

@@ -16,7 +16,7 @@ import numpy as np
 from benchmarks.comparison import data, prior_data
 from benchmarks.comparison.data import Task
 from benchmarks.comparison.networks import train_networks
-from equivocal.statistics.scores import negative_log_likelihood
+from benchmarks.scores import negative_log_likelihood
 from lastlayer import sample_posterior
 
 

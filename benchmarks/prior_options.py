@@ -15,7 +15,7 @@ import numpy as np
 from benchmarks.comparison.data import make_task
 from benchmarks.comparison.networks import train_networks
 from benchmarks.comparison.problem import Problem
-from equivocal.statistics.scores import negative_log_likelihood
+from benchmarks.scores import negative_log_likelihood
 from lastlayer import sample_posterior
 
 SEEDS = 3

@@ -8,7 +8,7 @@ from scipy.optimize import minimize_scalar
 
 from benchmarks.comparison.networks import Network, train_networks
 from benchmarks.comparison.problem import Fitted, Problem, describe_doubt
-from equivocal.statistics.scores import negative_log_likelihood
+from benchmarks.scores import negative_log_likelihood
 
 __all__ = [
     "fit_deep_ensemble",

@@ -11,7 +11,13 @@ import numpy as np
 
 from benchmarks.comparison.methods import Method
 from benchmarks.comparison.problem import Fitted, Problem, measure_entropy
-from equivocal import metrics
+from benchmarks.scores import (
+    auroc,
+    brier_score,
+    measure_calibration,
+    negative_log_likelihood,
+    selective_risk,
+)
 
 __all__ = ["COLUMNS", "Cost", "measure_cost", "measure_method"]
 
@@ -58,14 +64,14 @@ def measure_method(problem: Problem, name: str, method: Method, first: bool) -> 
     _, again = measure_cost(lambda: fitted.predict(test))  # without compilation
     p = np.clip(np.asarray(p, np.float64), 1e-7, 1 - 1e-7)  # as far as float32 can tell
     p = p / p.sum(axis=1, keepdims=True) if problem.classes else p
-    by_label = np.nan if problem.classes else metrics.calibration_error(t, p, average="label")
+    by_label = np.nan if problem.classes else measure_calibration(t, p, by_label=True)
     row = {
         "dataset": task.name,
         "method": name,
         "seed": task.seed,
-        "nll": metrics.negative_log_likelihood(t, p),
-        "brier": metrics.brier_score(t, p),
-        "ece": metrics.calibration_error(t, p),
+        "nll": negative_log_likelihood(t, p),
+        "brier": brier_score(t, p),
+        "ece": measure_calibration(t, p),
         "fit_s": fit.clock,
         "predict_s": again.clock,
         "peak_mb": fit.peak,
@@ -74,7 +80,7 @@ def measure_method(problem: Problem, name: str, method: Method, first: bool) -> 
         "first_call": first,
         "fit_cpu_s": fit.processor,
         "lines": method.count_lines(),
-        "selective_risk": metrics.selective_risk(t, p, coverage=KEPT),
+        "selective_risk": selective_risk(t, p, KEPT),
         "ece_label": by_label,
         "nll_excess": _measure_excess(task.truth, p),
     }
@@ -85,8 +91,7 @@ def _measure_excess(truth: np.ndarray | None, p: np.ndarray) -> float:
     """Return the divergence from the true probabilities in nats per label; NaN if unknown."""
     if truth is None:
         return np.nan
-    score = metrics.negative_log_likelihood
-    return score(truth, p) - score(truth, truth)
+    return negative_log_likelihood(truth, p) - negative_log_likelihood(truth, truth)
 
 
 def _measure_strange(problem: Problem, fitted: Fitted) -> dict[str, float]:
@@ -101,8 +106,7 @@ def _measure_strange(problem: Problem, fitted: Fitted) -> dict[str, float]:
                 continue
             usual = problem.task.inputs["test"]
             scores = [_compute_doubt(problem, fitted, x, by) for x in (usual, strange)]
-            which = np.repeat([0, 1], [len(x) for x in scores])
-            found[name] = metrics.auroc(which, np.concatenate(scores))
+            found[name] = auroc(*scores)
     return found
 
 

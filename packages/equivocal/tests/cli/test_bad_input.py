@@ -41,7 +41,8 @@ def test_answers_that_no_logistic_model_can_take(name: str, tmp_path: Path) -> N
     before.write_text("earlier")
     (tmp_path / "out" / "compare.toml").write_text("")
     given = ["--measures", "measures.csv", "--family", "binomial", "--out", "out"]
-    said = fails("compare", "data.csv", *given, cwd=tmp_path)
+    given += ["--response", "answer"]
+    said = fails("people", "compare", "data.csv", *given, cwd=tmp_path)
     assert any(part in said for part in message.split("|")), said
     assert before.read_text() == "earlier"
 
@@ -52,7 +53,8 @@ def test_separation_by_a_measure(tmp_path: Path) -> None:
     data = pd.read_csv(tmp_path / "data.csv").assign(speed=RANDOM + 3)
     data.to_csv(tmp_path / "data.csv", index=False)
     given = ["--measures", "measures.csv", "--family", "binomial", "--control", "speed"]
-    said = fails("compare", "data.csv", *given, "--out", "out", cwd=tmp_path)
+    given += ["--response", "answer"]
+    said = fails("people", "compare", "data.csv", *given, "--out", "out", cwd=tmp_path)
     assert "speed separates the answers" in said
     assert not (tmp_path / "out" / "compare.csv").exists()
 
@@ -72,6 +74,7 @@ def test_separation_by_a_measure(tmp_path: Path) -> None:
 def test_noise_that_cannot_be(noise: str, message: str, tmp_path: Path) -> None:
     (tmp_path / "my.toml").write_text(TINY + noise)
     assert message in fails("world", "check", "my.toml", cwd=tmp_path)
-    said = fails("people", "--world", "my.toml", "--networks", "0", "--out", "out", cwd=tmp_path)
+    given = ["--world", "my.toml", "--networks", "0", "--out", "out"]
+    said = fails("people", "published", *given, cwd=tmp_path)
     assert message in said
     assert not (tmp_path / "out").exists()

@@ -11,15 +11,17 @@ import pandas as pd
 import pytest
 
 from equivocal.measuring.suite import load_suite
-from equivocal.people.run_comparison import compare_trials, simulate_power, simulate_trials
-from equivocal.people.simulation import Experiment
+from equivocal.people.run_compare import compare_trials
+from equivocal.people.run_simulate import simulate_power, simulate_trials
+from equivocal.people.simulate import Experiment
+from equivocal.people.trial_tables import Columns
 from equivocal.world.spelling import fold
 from lastlayer.errors import UserError
 from tests.cli.commands import fails, run
 
 SUITES = resources.files("equivocal.measuring") / "data"
 SMALL = Experiment(participants=6, items=4)
-SIMULATE = ["simulate", "--participants", "12", "--items", "8", "--beta", "40"]
+SIMULATE = ["people", "simulate", "--participants", "12", "--items", "8", "--beta", "40"]
 
 
 def test_a_simulated_effect_is_recovered(tmp_path: Path) -> None:
@@ -33,7 +35,14 @@ def test_a_simulated_effect_is_recovered(tmp_path: Path) -> None:
     with (tmp_path / "sim" / "data.csv").open("a") as file:
         file.write("p01,99,1,400\n")
     found = run(
-        "compare", "sim/data.csv", "--measures", "sim/measures.csv", "--out", "cmp", cwd=tmp_path
+        "people",
+        "compare",
+        "sim/data.csv",
+        "--measures",
+        "sim/measures.csv",
+        "--out",
+        "cmp",
+        cwd=tmp_path,
     )
     assert found.returncode == 0, found.stderr
     answer, _, rest = found.stdout.partition(" Not clearly: ")
@@ -59,10 +68,8 @@ def test_a_simulated_effect_is_recovered(tmp_path: Path) -> None:
     table = pd.read_csv(tmp_path / "cmp" / "compare.csv").set_index(["measure", "model"])
     settings = tomllib.loads((tmp_path / "cmp" / "compare.toml").read_text())
     assert settings["measure"] == ["surprise", "rival"]
-    assert settings["columns"] == {
-        **{name: name for name in ("participant", "item", "condition", "position", "word")},
-        "response": "rt",
-    }
+    named = {name: name for name in ("participant", "item", "position")}
+    assert settings["columns"] == named | {"response": "rt"}
     row = table.loc[("surprise", "alone")]
     assert row["low"] < truth["beta"] < row["high"]
     assert len(pd.read_csv(tmp_path / "cmp" / "trials.csv")) == row["trials"] == 288
@@ -105,15 +112,15 @@ def test_reading_times_of_every_word_are_not_joined_with_constituents(tmp_path: 
     words, regions = write_reading_times(tmp_path)
     data, measures, out = tmp_path / "d.csv", tmp_path / "measures.csv", tmp_path / "out"
     words.to_csv(data, index=False)
-    message = fails("compare", data, "--measures", measures, cwd=tmp_path)
+    message = fails("people", "compare", data, "--measures", measures, cwd=tmp_path)
     assert " joined trials the words are not those of the measures: 'the' in line " in message
     assert "; number the words as the measures do (a constituent, such as 'during " in message
     assert not (tmp_path / "runs").exists()
     # without words, the sentence is longer than that of the measures
     words.drop(columns="word").to_csv(data, index=False)
-    message = fails("compare", data, "--measures", measures, cwd=tmp_path)
+    message = fails("people", "compare", data, "--measures", measures, cwd=tmp_path)
     assert message.startswith("item ")
-    assert "so the two count words differently; number them as the measures do" in message
+    assert "so the two count words differently; number the words as the measures do" in message
     tables = {"regions": regions, "by word": words.drop(columns="position")}
     for name, table in tables.items():
         table.to_csv(data, index=False)
@@ -129,7 +136,7 @@ def test_power_is_written_with_its_figure(tmp_path: Path) -> None:
         "suite,item,rival,update\n" + "".join(f"a,{i},0,{i**2}\n" for i in range(5)) + "b,9,0,1\n"
     )
     made = run(
-        *SIMULATE[:1], "--power", "--participants", "6,4", "--items", "5", "--runs", "4",
+        *SIMULATE[:2], "--power", "--participants", "6,4", "--items", "5", "--runs", "4",
         "--measures", "m.csv", "--measure", "update", "--where", "suite=a", "--slopes",
         "--out", "pow", cwd=tmp_path,
     )  # fmt: skip
@@ -221,46 +228,29 @@ def test_a_table_that_is_read_is_not_replaced(tmp_path: Path) -> None:
         with pytest.raises(
             UserError, match=rf"{data.name} is read here and would be overwritten; "
         ):
-            compare_trials(data, sim / "measures.csv", out, measure=["rival"])
+            compare_trials(data, sim / "measures.csv", out, columns=Columns(response="response"))
     with pytest.raises(UserError, match=r"measures\.csv is read here and would be overwritten; "):
         simulate_trials(replace(SMALL, items=2), sim, measures=sim / "measures.csv")
     assert contents(tmp_path) == before
 
 
-def test_measures_are_those_of_the_suites_unless_given(tmp_path: Path) -> None:
-    (tmp_path / "d.csv").write_text("participant,item,rt\np1,1,300\n")
-    message = fails("compare", "d.csv", cwd=tmp_path)
-    assert "no runs/suites/tables/words.csv, which `equivocal suites run` writes" in message
-    words = tmp_path / "runs" / "suites" / "tables" / "words.csv"
-    words.parent.mkdir(parents=True)
-    words.write_text("item,network,measure,value\ntea (morning),0,update,2\n")
-    message = fails("compare", "d.csv", cwd=tmp_path)
-    assert message.startswith("no trial joined: item is 1 in the trials and tea (morning) in the m")
-
-
 def test_mistakes(tmp_path: Path) -> None:
     (tmp_path / "d.csv").write_text("subj,item,rt\np1,1,300\n")
     (tmp_path / "m.csv").write_text("item,update\n1,2\n")
-    given = ["compare", tmp_path / "d.csv", "--measures", tmp_path / "m.csv"]
-    assert "did you mean 'subj'? Name it with --participant." in fails(*given)
-    (tmp_path / "w.csv").write_text("participant,item,wd,rt\np1,1,1,300\np1,1,2,300\n")
-    (tmp_path / "p.csv").write_text("item,position,update\n1,1,2\n1,2,2\n")
-    given = ["compare", tmp_path / "w.csv", "--measures", tmp_path / "p.csv"]
-    assert "1 of them repeat a part" in fails(*given, "--where", "position=1", cwd=tmp_path)
-    assert "is not there" in fails("compare", tmp_path / "x.csv", "--measures", tmp_path / "m.csv")
-    assert "whole numbers from 2 on" in fails("simulate", "--participants", "ten", cwd=tmp_path)
-    assert "are for --power" in fails("simulate", "--participants", "10,20", cwd=tmp_path)
-    for option in (["--measure", "x"], ["--where", "suite=a"]):
-        message = fails("simulate", *option, cwd=tmp_path)
-        assert message.startswith(f"{option[0]} does nothing without --measures; add that, or")
-    for option in (["--runs", "9"], ["--slopes"]):
-        message = fails("simulate", *option, cwd=tmp_path)
-        assert message.startswith(f"{option[0]} does nothing without --power; add that, or leave")
-    both = ["--positions", "2", "--measures", "m.csv"]
-    assert "--positions is for the built-in" in fails("simulate", *both, cwd=tmp_path)
+    given = ["people", "compare", "d.csv", "--measures", "m.csv"]
+    assert "with --participant: there are subj, item, rt." in fails(*given, cwd=tmp_path)
+    assert "is not there" in fails(*given[:2], "x.csv", *given[3:], cwd=tmp_path)
+    assert "--measures" in fails(*given[:3], cwd=tmp_path)
     (tmp_path / "d.csv").write_text("participant,item,rt\np1,1,300\np2,1,300\np1,2,310\np2,2,310\n")
     (tmp_path / "m.csv").write_text("item,update\n1,2\n2,3\n")
-    assert "has only two values" in fails("compare", "d.csv", "--measures", "m.csv", cwd=tmp_path)
-    many = ["simulate", "--power", "--participants", "4999", "--items", "2"]
-    assert "at most 5000 can be fitted" in fails(*many, cwd=tmp_path)
+    assert "has only two values" in fails(*given, cwd=tmp_path)
+    for options, message in (
+        (["--participants", "ten"], "whole numbers from 2 on"),
+        (["--participants", "10,20"], "are for --power; add that"),
+        (["--runs", "9"], "are for --power; add that"),
+        (["--slopes"], "are for --power; add that"),
+        (["--measure", "x"], "--measure and --where are for a table of --measures"),
+        (["--power", "--participants", "4999", "--items", "2"], "at most 5000 can be fitted"),
+    ):
+        assert message in fails("people", "simulate", *options, cwd=tmp_path)
     assert not (tmp_path / "runs").exists()  # nothing is made before the input is known to be good

@@ -10,9 +10,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from equivocal.people.run_comparison import compare_trials
-from equivocal.people.simulation import Experiment, simulate
-from equivocal.people.tables import Columns
+from equivocal.people.run_compare import compare_trials
+from equivocal.people.simulate import Experiment, simulate
+from equivocal.people.trial_tables import Columns
 from needs import needs
 
 ESTIMATES, LIKELIHOOD = 1e-3, 1e-2

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from equivocal.people.simulation import Experiment, analyse_once
+from equivocal.people.simulate import Experiment, analyse_once
 from equivocal.statistics import RandomPart, fit_mixed
 from tests.people.made_up import crossed, dense_covariance, log_likelihood
 

@@ -53,12 +53,12 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Bool, Float, Int
 from scipy.special import entr, log_expit, logsumexp
+from scipy.stats import rankdata
 
 from equivocal.doubt.comprehenders import Comprehenders, PooledBeliefs, build_role_questions
 from equivocal.network import Network
 from equivocal.network.questions import Questions, collect_questions, compute_features
 from equivocal.statistics.calibration import calibration_error
-from equivocal.statistics.scores import auroc
 from equivocal.world import RoleReversal, Utterance, World
 from equivocal.world.errors import require_exact, require_roles
 from equivocal.world.items import find_shipped_items, load_stimuli
@@ -240,7 +240,9 @@ def compute_auroc(uncertainty: Float[np.ndarray, "2 sentences"]) -> float:
     >>> compute_auroc(np.array([[1.0, 2.0], [3.0, 2.0]]))
     0.875
     """
-    return auroc(np.repeat([0, 1], uncertainty.shape[1]), uncertainty.ravel())
+    n = uncertainty.shape[1]
+    ranks = rankdata(uncertainty.ravel())[n:]
+    return float((ranks.sum() - n * (n + 1) / 2) / n**2)
 
 
 class Beliefs(NamedTuple):

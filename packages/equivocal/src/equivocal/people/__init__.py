@@ -1,18 +1,22 @@
-"""Models and people: measures joined to trials, mixed models of them, and simulated experiments.
+"""Models and people: measures joined to trials, mixed models, simulation, published numbers.
 
-tables          reads trials and measures, and finds out which column holds what
-joins           joins measures to trials, by item and word
-variables       responses that models can take; measures of previous words, length and frequency
-comparison      mixed models with and without each measure
-answers         answers drawn from beliefs: shares, and how often two answers differ
-questions       questions about who did what in a sentence, and their exact answers
-participants    networks and particles that answer these questions
-simulation      experiments with a known effect, and their statistical power
-trials_summary  results in sentences, and as R scripts for lme4 and brms
-reading_tables  how comprehenders read plausible, unlikely and impossible sentences; how a list of
-                sentences changes the readings of the ideal comprehender
-people          published numbers about people (`data/people.csv`), compared with comprehenders
-fitting         parameters of a world fitted to people's shares of readings
+`equivocal people compare` (`run_compare`):
 
-The models are fitted by `equivocal.statistics`.
+trial_tables   reads trials and measures, with the columns that the user names
+join           joins measures to trials, by item and word; refuses other words
+predictors     measures of previous words, length
+responses      responses that models can take
+models         mixed models with and without each measure (fitted by `equivocal.statistics`)
+r_scripts      the same models for lme4 and brms
+
+`equivocal people simulate` (`run_simulate`): `simulate` makes experiments with a known effect and
+counts how often it is found.
+
+`equivocal people published` (`run_published`):
+
+asked_items    questions about who did what in a sentence, and their exact answers
+comprehenders  networks and particles that answer these questions
+agreement      how often each reading is given, and how often two answers differ
+readings       tables of both, and of how well reversals are detected
+published      published numbers about people (`data/people.csv`), compared with comprehenders
 """

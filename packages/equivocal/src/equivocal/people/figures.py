@@ -1,6 +1,6 @@
 """Figures about human data: measures compared, statistical power, comprehenders beside people.
 
-The tables are defined in `equivocal.people.run_published` and `equivocal.people.run_comparison`.
+The tables are defined in `equivocal.people.run_published` and `equivocal.people.trials_result`.
 """
 
 from typing import Any
@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 
 from equivocal.figure_style import COLOURS, apply_style
 
-__all__ = ["draw_against_ideal", "draw_comparison", "draw_fit", "draw_people", "draw_power"]
+__all__ = ["draw_comparison", "draw_people", "draw_power"]
 
 MODELS = {"alone": ("o", COLOURS[0], "added alone"), "together": ("s", COLOURS[1], "beyond others")}
 MARKERS = "osD^vP*X"
@@ -27,11 +27,7 @@ LOOKS = {  # colour and marker
     "ensemble, b = 1/10": (COLOURS[3], "<"),
     "ensemble, b = 1/300": (COLOURS[3], ">"),
 }
-KINDS = {"plausible": COLOURS[2], "unlikely": COLOURS[1], "impossible": COLOURS[0]}
-LEARNERS = {"events": COLOURS[2], "noise": COLOURS[1], "both": COLOURS[0]}
 SHARES = ("not literal", "reversed")
-COLUMNS = 4  # the most panels in a row
-LIMIT = 3.84  # deviance at the ends of a 95 % interval
 
 
 @apply_style()
@@ -94,15 +90,13 @@ def draw_power(table: pd.DataFrame) -> Figure:
 
 
 @apply_style()
-def draw_people(
-    people: pd.DataFrame, readings: pd.DataFrame, areas: pd.DataFrame, listed: pd.DataFrame
-) -> Figure:
-    """Draw shares, constructions, w against b, areas and the effect of a list, with human numbers.
+def draw_people(people: pd.DataFrame, readings: pd.DataFrame) -> Figure:
+    """Draw shares, constructions, w against b and areas, with human numbers.
 
     Parameters
     ----------
-    people, readings, areas, listed : DataFrame
-        The tables "people", "readings", "areas" and "list".
+    people, readings : DataFrame
+        The tables of these names.
     """
     figure = Figure(figsize=(10.4, 6.4))
     grid = figure.subplots(2, 3)
@@ -111,10 +105,10 @@ def draw_people(
     _draw_constructions(grid[0, 1], people, readings)
     _draw_differences(grid[0, 2], people)
     _draw_numbers(grid[1, 0], people[people["measure"] == "area"], "area", (0.5, 1.03))
-    _draw_single_answers(grid[1, 0], people, areas)
+    grid[1, 0].set_title("plausible against reversed", fontsize=9)
     grid[0, 0].set_title("readings, people's numbers", fontsize=9)
-    _draw_list(grid[1, 1], listed)
-    _draw_legend(grid[1, 2], readings)
+    _draw_legend(grid[1, 1], readings)
+    grid[1, 2].set_axis_off()
     return figure
 
 
@@ -138,18 +132,6 @@ def _draw_numbers(axes: Axes, own: pd.DataFrame, label: str, limits: tuple[Any, 
     axes.set_ylim(len(rows) - 0.5, -0.5)
     axes.set_xlim(*limits)
     axes.set_xlabel(label)
-
-
-def _draw_single_answers(axes: Axes, people: pd.DataFrame, areas: pd.DataFrame) -> None:
-    """Draw the areas that single answers, literal or not, give as open points."""
-    axes.set_title("plausible against reversed\n(open: by one answer each)", fontsize=9)
-    rows = people[people["measure"] == "area"].drop_duplicates(["construction", "plausibility"])
-    for place, row in enumerate(rows.to_dict("records")):
-        both = ["construction", "plausibility"]
-        own = areas[(areas[both] == [row[key] for key in both]).all(axis=1)]
-        for number, each in enumerate(own.to_dict("records")):
-            look = _choose_look(each["comprehender"], mfc="none")
-            axes.plot(each["drawn"], place + 0.5 * _shift(number), **look)
 
 
 def _shift(number: int) -> float:
@@ -204,20 +186,6 @@ def _draw_differences(axes: Axes, people: pd.DataFrame) -> None:
     axes.set_title("dotted: w/b of people", fontsize=9)
 
 
-def _draw_list(axes: Axes, listed: pd.DataFrame) -> None:
-    """Draw how the ideal comprehender reads after lists with more and more unlikely sentences."""
-    axes.set_title("ideal, after a list (people: falls)", fontsize=9)
-    if listed.empty:
-        axes.text(0.5, 0.5, "the world has no parameters", ha="center", fontsize=8)
-        return
-    own = listed[listed["construction"] == "any"]
-    for learns, group in own.groupby("learns", sort=False):
-        colour, label = LEARNERS[str(learns)], f"learns about {learns}"
-        axes.plot(group["share"], group["not_literal"], "o-", ms=3, color=colour, label=label)
-    axes.set(xlabel="unlikely sentences in the list", ylabel="not literal", ylim=(0, None))
-    axes.legend(fontsize=7.5)
-
-
 def _draw_legend(axes: Axes, readings: pd.DataFrame) -> None:
     """Draw the legend in a panel of its own."""
     axes.set_axis_off()
@@ -229,91 +197,3 @@ def _draw_legend(axes: Axes, readings: pd.DataFrame) -> None:
         "open in w against b: one comprehender and its copies"
     )
     axes.legend(loc="center", title=title, title_fontsize=7.5)
-
-
-@apply_style()
-def draw_against_ideal(items: pd.DataFrame, summary: pd.DataFrame) -> Figure:
-    """Draw the belief in the literal reading of every sentence against the exact one.
-
-    Parameters
-    ----------
-    items, summary : DataFrame
-        The tables "items" and "against_ideal".
-    """
-    names = list(dict.fromkeys(summary["comprehender"]))
-    columns = min(len(names), COLUMNS)
-    rows = -(-len(names) // columns)
-    figure = Figure(figsize=(2.3 * columns, 2.7 * rows + 0.4))
-    panels = figure.subplots(rows, columns, sharey=True, sharex=True, squeeze=False)
-    grid = panels.ravel()
-    for spare in grid[len(names) :]:
-        spare.set_visible(False)
-    rng = np.random.default_rng(0)
-    for axes, name in zip(grid, names, strict=False):
-        own = items[items["comprehender"] == name]
-        for kind, colour in KINDS.items():
-            part = own[own["plausibility"] == kind]
-            x = part["exact"] + rng.uniform(-0.012, 0.012, len(part))  # many points coincide
-            axes.scatter(x, part["literal"], 9, color=colour, alpha=0.5, lw=0, label=kind)
-        axes.plot([0, 1], [0, 1], color="0.6", lw=0.8, zorder=0)
-        axes.set_title(f"{name}\n{_describe_nearness(summary, name)}", fontsize=8)
-    figure.supylabel("belief in the literal reading", fontsize=9)
-    figure.supxlabel("exact belief (moved a little at random)", fontsize=9)
-    handles, labels = grid[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside upper center", ncols=3)
-    return figure
-
-
-def _describe_nearness(summary: pd.DataFrame, name: str) -> str:
-    """Describe how near a comprehender is to the ideal one, in all sentences and unlikely ones."""
-    own = summary[summary["comprehender"] == name].set_index("plausibility")
-    row, r = own.loc["all"], own["correlation"].get("unlikely", np.nan)
-    within = "" if np.isnan(r) else f" (unlikely {r:.2f})"
-    nats = f"slope {row['slope']:.2f}, {row['divergence']:.3f} nats"
-    return f"r {row['correlation']:.3f}{within}\n{nats}"
-
-
-@apply_style()
-def draw_fit(fit: pd.DataFrame, profiles: pd.DataFrame, people: pd.DataFrame) -> Figure:
-    """Draw the profile of every fitted parameter, and what the fitted world predicts.
-
-    Parameters
-    ----------
-    fit, profiles, people : DataFrame
-        The tables of the same names; `profiles` also has `excess`, the deviance above the least.
-    """
-    names = list(dict.fromkeys(profiles["parameter"]))
-    figure = Figure(figsize=(2.2 * len(names) + 3.4, 3.2))
-    grid = figure.subplots(1, len(names) + 1, width_ratios=[1] * len(names) + [1.5])
-    for axes, name in zip(grid, names, strict=False):
-        own = profiles[profiles["parameter"] == name]
-        axes.plot(own["value"], own["excess"], "o-", ms=2.5, lw=1.2)
-        axes.axhline(LIMIT, color="0.6", lw=0.8, ls=":")
-        row = fit[fit["parameter"] == name].iloc[0]
-        axes.axvline(row["estimate"], color=COLOURS[1], lw=1)
-        axes.set(xscale="log", ylim=(-0.3, 8), xlabel=name)
-        words = {"yes": "identified", "no": "not identified"}
-        title = words.get(row["identified"], f"bounded {row['identified']}")
-        axes.set_title(title, fontsize=9)
-    grid[0].set_ylabel("deviance above the least")
-    _draw_predictions(grid[-1], people)
-    return figure
-
-
-def _draw_predictions(axes: Axes, people: pd.DataFrame) -> None:
-    """Draw every human number that the fitted ideal comprehender predicts, with its prediction."""
-    own = people[(people["comprehender"] == "ideal") & people["value"].notna()]
-    own = own[own["found"].notna()].reset_index(drop=True)
-    y = np.arange(len(own))
-    axes.hlines(y, own["found_low"], own["found_high"], color=COLOURS[1], lw=1.5, alpha=0.6)
-    axes.plot(own["value"], y, **PEOPLE, label="people")
-    for fitted, fill, label in ((True, COLOURS[1], "ideal, fitted"), (False, "white", "predicted")):
-        part = own["fitted"] == fitted
-        axes.plot(own["found"][part], y[part], "o", ms=6, mec=COLOURS[1], mfc=fill, label=label)
-    names = [f"{r['measure']}, {r['plausibility']} {r['construction']}" for _, r in own.iterrows()]
-    names = [name.replace(", any any", "") for name in names]
-    axes.set_yticks(y, names, fontsize=7.5)
-    axes.set_ylim(len(own) - 0.5, -0.5)
-    axes.set_xlim(-0.04, 1.04)
-    axes.set_title("bars: profile range", fontsize=9)
-    axes.legend(fontsize=7.5, loc="upper center")

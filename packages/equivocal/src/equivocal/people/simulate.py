@@ -8,8 +8,8 @@ a Latin square, so that each participant sees each item in one condition.
 
 Statistical power is the share of such experiments that find the effect. Each is a new sample of
 participants and noise, and also of items if the measures are built in or have more items than are
-needed. The analysis is that of `equivocal compare`: the measure in standard deviations over the
-trials, REML, Satterthwaite's degrees of freedom, p < 0.05.
+needed. The analysis is that of `equivocal people compare`: the measure in standard deviations over
+the trials, REML, Satterthwaite's degrees of freedom, p < 0.05.
 """
 
 from collections.abc import Sequence
@@ -20,9 +20,9 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from equivocal.people.comparison import check_size
-from equivocal.people.joins import average_networks
-from equivocal.people.tables import PLACES, choose_measures
+from equivocal.people.join import average_networks
+from equivocal.people.models import check_size
+from equivocal.people.trial_tables import PLACES, choose_measures
 from equivocal.progress import Advance
 from equivocal.statistics import LEVEL, MixedFit, RandomPart, fit_mixed
 from lastlayer.errors import UserError
@@ -108,7 +108,7 @@ def build_stimuli(measures: pd.DataFrame, measure: str | None = None) -> tuple[S
     UserError
         Where the table has fewer than two items, or all values of the measure are equal.
     """
-    name = choose_measures(measures, [measure] if measure else [], ())[0]
+    name = choose_measures(measures, [measure] if measure else [])[0]
     keys = [place for place in PLACES if place in measures]
     table, _ = average_networks(measures, keys, [name])
     table = table.dropna().reset_index(drop=True)
@@ -117,9 +117,9 @@ def build_stimuli(measures: pd.DataFrame, measure: str | None = None) -> tuple[S
             f"the measures need two items or more and values of {name} that differ; "
             "is it the right column?"
         )
-    conditions = table["condition"] if "condition" in table else pd.Series("", table.index)
+    kinds = table["condition"] if "condition" in table else pd.Series("", table.index)
     rows = [
-        [part.index.to_numpy() for _, part in of_item.groupby(conditions, sort=False)]
+        [part.index.to_numpy() for _, part in of_item.groupby(kinds, sort=False)]
         for _, of_item in table.groupby("item", sort=False)
     ]
     return Stimuli(rows, table[name].to_numpy(float), table), name

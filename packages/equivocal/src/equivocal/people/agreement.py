@@ -1,4 +1,4 @@
-"""Answers drawn from beliefs: how often each reading is given, and how often answers differ.
+"""How often each reading is given, and how often two answers that are drawn from beliefs differ.
 
 A participant p who believes option k of question i with probability q_pik gives each answer by an
 independent draw from q_pi. Two of her answers (w), and answers of two participants (b), differ with
@@ -7,8 +7,7 @@ the probabilities
     w = mean over p, i of   1 − Σ_k q_pik²                                                       (1)
     b = mean over i and p ≠ p′ of   1 − Σ_k q_pik q_p′ik                                         (2)
 
-A reader who always gives the likeliest answer has w = 0. From R answers each, c_pik of them k, the
-unbiased estimates have (Σ_k c² − R) / R(R−1) in place of Σ_k q² and c/R in place of q.
+A reader who always gives the likeliest answer has w = 0.
 
 Participants of one group, such as particles of one network, resemble each other. Intervals are by
 the pigeonhole bootstrap: participants and items are both samples, and both are resampled with
@@ -29,15 +28,10 @@ Beliefs are arrays; the functions do not depend on whose beliefs they are.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 from scipy import stats
-
-from lastlayer.errors import UserError
-
-__all__ = ["Estimate", "choose_likeliest", "count_answers", "draw_answers", "summarise_answers"]
 
 DRAWS = 1_000  # resamples of the bootstrap
 LEVEL = 0.95
@@ -49,14 +43,6 @@ class Estimate(NamedTuple):
     value: float
     low: float
     high: float
-
-
-@dataclass(frozen=True)
-class Answered:
-    """The shares of each participant's answers, and how often two of them are equal."""
-
-    shares: np.ndarray  # (participants, questions, options)
-    agreement: np.ndarray  # (participants, questions): P(two answers of one participant are equal)
 
 
 def share_beliefs(literal: np.ndarray, rival: np.ndarray) -> np.ndarray:
@@ -83,62 +69,8 @@ def share_beliefs(literal: np.ndarray, rival: np.ndarray) -> np.ndarray:
     return np.asarray(every / every.sum(axis=-1, keepdims=True))
 
 
-def draw_answers(beliefs: np.ndarray, repetitions: int, rng: np.random.Generator) -> np.ndarray:
-    """Draw the answers of every participant to every question.
-
-    Parameters
-    ----------
-    beliefs : ndarray of shape (participants, questions, options)
-        Probabilities, which sum to one over options.
-    repetitions : int
-        How often each question is asked.
-    rng : numpy.random.Generator
-        The source of random numbers.
-
-    Returns
-    -------
-    ndarray of shape (participants, questions, repetitions)
-        The number of the option that is given each time.
-    """
-    _check_beliefs(beliefs)
-    below = np.cumsum(beliefs, axis=-1)[..., None, :-1]  # the last is 1 up to round-off
-    return np.asarray((rng.random((*beliefs.shape[:-1], repetitions, 1)) >= below).sum(axis=-1))
-
-
-def choose_likeliest(beliefs: np.ndarray, repetitions: int) -> np.ndarray:
-    """Return the answers of readers who always give the likeliest one, as `draw_answers` does."""
-    _check_beliefs(beliefs)
-    return np.repeat(beliefs.argmax(axis=-1)[..., None], repetitions, axis=-1)
-
-
-def expect_answers(beliefs: np.ndarray) -> Answered:
-    """Return the expected shares and agreement of answers drawn from beliefs."""
-    _check_beliefs(beliefs)
-    return Answered(beliefs, (beliefs**2).sum(axis=-1))
-
-
-def count_answers(answers: np.ndarray, options: int) -> Answered:
-    """Count answers (participants, questions, repetitions), with two or more repetitions."""
-    R = answers.shape[-1]
-    if R < 2:
-        raise UserError(
-            f"two answers to each question are needed to compare them, got {R}; ask again."
-        )
-    counts = np.stack([(answers == k).sum(axis=-1) for k in range(options)], axis=-1)
-    return Answered(counts / R, ((counts**2).sum(axis=-1) - R) / (R * (R - 1)))
-
-
-def _check_beliefs(beliefs: np.ndarray) -> None:
-    """Refuse arrays of another shape, and values that are no probabilities of options."""
-    if beliefs.ndim != 3 or not np.allclose(beliefs.sum(axis=-1), 1) or not (beliefs >= 0).all():
-        raise UserError(
-            "beliefs must have the shape (participants, questions, options), be at least zero, and "
-            f"sum to one over options; got an array of shape {beliefs.shape}."
-        )
-
-
 def summarise_answers(
-    answered: Answered,
+    beliefs: np.ndarray,
     items: Sequence[object] | np.ndarray,
     names: Sequence[str],
     *,
@@ -151,8 +83,8 @@ def summarise_answers(
 
     Parameters
     ----------
-    answered : Answered
-        From `count_answers` or `expect_answers`.
+    beliefs : ndarray of shape (participants, questions, options)
+        Probabilities, which sum to one over options.
     items : sequence of shape (questions,)
         The item that each question is about.
     names : sequence of str
@@ -170,11 +102,11 @@ def summarise_answers(
     Returns
     -------
     dict of str to Estimate
-        By the names of options, then "w", "b" and "w/b". b needs two participants, w/b needs
-        answers that differ, and intervals need two groups and two items; otherwise they are NaN.
+        By the names of options, then "w", "b" and "w/b". b needs two participants, w/b beliefs
+        that are unsure, and intervals need two groups and two items; otherwise they are NaN.
     """
-    own = np.arange(len(answered.shares)) if groups is None else np.asarray(groups)
-    grouped = _sum_groups(answered, np.unique(own, return_inverse=True)[1])
+    own = np.arange(len(beliefs)) if groups is None else np.asarray(groups)
+    grouped = _sum_groups(beliefs, np.unique(own, return_inverse=True)[1])
     item = np.unique(np.asarray(items), return_inverse=True)[1]
 
     def compute(copies: np.ndarray, each: np.ndarray) -> np.ndarray:
@@ -192,20 +124,18 @@ class _Grouped(NamedTuple):
     people: np.ndarray  # (groups,)
     shares: np.ndarray  # (groups, questions, options)
     pairs: np.ndarray  # (groups, questions): agreements of all pairs, including self-pairs
-    selves: np.ndarray  # (groups, questions): agreements of self-pairs
-    agreement: np.ndarray  # (groups, questions)
+    selves: np.ndarray  # (groups, questions): agreements of two answers of one participant
 
 
-def _sum_groups(answered: Answered, group: np.ndarray) -> _Grouped:
+def _sum_groups(beliefs: np.ndarray, group: np.ndarray) -> _Grouped:
     """Sum over the participants of each group; `group` is the number of each one's group."""
     members = np.equal.outer(np.arange(group.max() + 1), group).astype(float)
-    shares = np.tensordot(members, answered.shares, axes=1)
+    shares = np.tensordot(members, beliefs, axes=1)
     return _Grouped(
         people=members.sum(axis=1),
         shares=shares,
         pairs=(shares**2).sum(axis=-1),
-        selves=members @ (answered.shares**2).sum(axis=-1),
-        agreement=members @ answered.agreement,
+        selves=members @ (beliefs**2).sum(axis=-1),
     )
 
 
@@ -214,7 +144,7 @@ def _compute_measures(grouped: _Grouped, copies: np.ndarray, questions: np.ndarr
     weight, people = questions / questions.sum(), copies @ grouped.people
     total = np.tensordot(copies, grouped.shares, axes=1)
     shares = weight @ total / people
-    w = 1 - weight @ (copies @ grouped.agreement) / people
+    w = 1 - weight @ (copies @ grouped.selves) / people
     b = 1 - _compute_agreement(grouped, copies, weight, total)
     return np.array([*shares, w, b, w / b if b > 1e-12 else np.nan])
 

@@ -10,9 +10,9 @@ degrees of freedom, since with few items the intervals of maximum likelihood are
 models are fitted by maximum likelihood throughout; their coefficients are in log odds, and their
 intervals are Wald's. Measures and controls enter in standard deviations over the trials;
 coefficients are given in those, and per unit. Data that no model can take are refused with the
-reason (`equivocal.people.variables`).
+reason (`equivocal.people.responses`).
 
-If the models change, change the R scripts (`equivocal.people.trials_summary`) in the same way.
+If the models change, change the R scripts (`equivocal.people.r_scripts`) in the same way.
 """
 
 from collections.abc import Sequence
@@ -23,8 +23,8 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from equivocal.people.joins import Joined
-from equivocal.people.variables import (
+from equivocal.people.join import Joined
+from equivocal.people.responses import (
     Response,
     check_groups,
     check_separation,
@@ -119,7 +119,7 @@ class Comparison:
     table: pd.DataFrame
 
 
-def compare(
+def compare_models(
     joined: Joined,
     *,
     family: str = "gaussian",
@@ -196,10 +196,8 @@ def _check_models(
 
 def _note_positions(joined: Joined) -> list[str]:
     """Note that several words of a sentence are analysed together, if they are."""
-    if "position" not in joined.trials or "position" in joined.controls:
-        return []
-    places = joined.trials["position"].nunique()
-    if places < 2:
+    places = joined.trials.get("position", pd.Series()).nunique()
+    if "position" in joined.controls or places < 2:
         return []
     return [
         f"{places} word positions are taken together; --control position allows for a "
@@ -229,20 +227,17 @@ def _select_independent(design: Design, measures: list[str], notes: list[str]) -
     """Return the measures that can be entered together, and note those that others determine.
 
     Of measures that determine each other the first is left out: that is the sum of its parts, as
-    `equivocal suites run --by-role` names them.
+    a table of measures by role has it.
     """
     kept = list(measures)
     for name in measures:
         others = [other for other in kept if other != name]
         if not design.is_determined(name, others):
             continue
-        kept, needed = others, others
-        for other in reversed(others):
-            fewer = [one for one in needed if one != other]
-            needed = fewer if design.is_determined(name, fewer) else needed
+        kept = others
         notes.append(
-            f"{name} is determined by {join_names(needed, most=8)}, so it is fitted alone and not "
-            "together with them; choose with --measure"
+            f"{name} is determined by other measures, so it is fitted alone and not together with "
+            "them; choose with --measure"
         )
     return kept
 

@@ -6,10 +6,11 @@ from dataclasses import replace
 import pandas as pd
 import pytest
 
-from equivocal.people.comparison import compare
-from equivocal.people.joins import join
-from equivocal.people.simulation import Experiment, simulate
-from equivocal.people.trials_summary import describe_comparison, describe_power
+from equivocal.people.join import join
+from equivocal.people.models import compare_models
+from equivocal.people.run_compare import describe_comparison
+from equivocal.people.run_simulate import describe_power
+from equivocal.people.simulate import Experiment, simulate
 
 
 def describe(beta: float, measures: list[str], **how: object) -> str:
@@ -18,7 +19,7 @@ def describe(beta: float, measures: list[str], **how: object) -> str:
     )
     trials = trials.rename(columns={"rt": "response"}).assign(row=range(len(trials)))
     joined = replace(join(trials, table, measures), columns={"response": "rt"})
-    return describe_comparison(compare(joined, **how))[0]
+    return describe_comparison(compare_models(joined, **how))[0]
 
 
 def test_measures_are_listed_by_whether_their_interval_excludes_zero() -> None:
@@ -35,7 +36,7 @@ def describe_responses(respond: Callable[[pd.DataFrame], pd.Series], **how: obje
     trials, table, _ = simulate(Experiment(participants=12, items=12, positions=1, seed=1))
     trials = trials.assign(row=range(len(trials)), response=respond(trials))
     joined = replace(join(trials, table, ["surprise"]), columns={"response": "it"})
-    return describe_comparison(compare(joined, **how))[0]
+    return describe_comparison(compare_models(joined, **how))[0]
 
 
 def test_fits_that_did_not_converge_are_not_reported_as_findings() -> None:

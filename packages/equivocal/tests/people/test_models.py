@@ -7,15 +7,15 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from equivocal.people.comparison import Model, check_size, compare
-from equivocal.people.joins import join
-from equivocal.people.simulation import Experiment, estimate_power, simulate
-from equivocal.people.trials_summary import (
+from equivocal.people.join import join
+from equivocal.people.models import Model, check_size, compare_models
+from equivocal.people.r_scripts import (
     choose_r_names,
     name_columns,
     write_formula,
     write_script,
 )
+from equivocal.people.simulate import Experiment, estimate_power, simulate
 from equivocal.statistics import RandomPart, fit_mixed
 from lastlayer.errors import UserError
 from tests.people.made_up import log_likelihood
@@ -31,7 +31,7 @@ def made(truth=TRUTH, **changes):
 
 @pytest.fixture(scope="module")
 def comparison():
-    return compare(join(*made()))
+    return compare_models(join(*made()))
 
 
 def test_the_measure_with_the_effect_wins() -> None:
@@ -42,7 +42,7 @@ def test_the_measure_with_the_effect_wins() -> None:
     """
     truth = replace(TRUTH, positions=3)
     tables = [
-        compare(join(*made(replace(truth, seed=seed)))).table.set_index(["measure", "model"])
+        compare_models(join(*made(replace(truth, seed=seed)))).table.set_index(["measure", "model"])
         for seed in range(20)
     ]
     assert all(table["converged"].all() for table in tables)
@@ -87,7 +87,7 @@ def test_all_models_see_the_same_trials() -> None:
     """Criteria of models fitted to different trials could not be compared."""
     trials, measures = made()
     measures.loc[3, "rival"] = np.nan
-    found = compare(join(trials, measures))
+    found = compare_models(join(trials, measures))
     assert found.table["trials"].unique().tolist() == [len(trials) - TRUTH.participants]
     assert {fit.trials for fit in found.fits.values()} == {len(trials) - TRUTH.participants}
 
@@ -96,23 +96,25 @@ def test_logarithm() -> None:
     """exp(y) analysed with `log` is y; y of the size of log milliseconds."""
     small = replace(TRUTH, intercept=6.0, beta=0.1, participant_sd=0.2, item_sd=0.1, noise_sd=0.3)
     trials, measures = made(small)
-    plain = compare(join(trials, measures))
-    logged = compare(join(trials.assign(response=np.exp(trials["response"])), measures), log=True)
+    plain = compare_models(join(trials, measures))
+    logged = compare_models(
+        join(trials.assign(response=np.exp(trials["response"])), measures), log=True
+    )
     numeric = plain.table.select_dtypes("number").columns
     pd.testing.assert_frame_equal(plain.table[numeric], logged.table[numeric], rtol=1e-6)
     with pytest.raises(UserError, match="responses above zero"):
-        compare(join(trials.assign(response=trials["response"] - 6), measures), log=True)
+        compare_models(join(trials.assign(response=trials["response"] - 6), measures), log=True)
 
 
 def test_controls_explain_their_share_of_the_response() -> None:
     """A trend over positions is noise unless position is in the model."""
     trials, measures = made()
     trials["response"] += 150 * trials["position"].astype(int)
-    loose = compare(join(trials, measures, ["surprise"]))
-    held = compare(join(trials, measures, ["surprise"], ["position"]))
+    loose = compare_models(join(trials, measures, ["surprise"]))
+    held = compare_models(join(trials, measures, ["surprise"], ["position"]))
     assert held.table["se"].iloc[0] < 0.9 * loose.table["se"].iloc[0]
     assert held.table["low"].iloc[0] < TRUTH.beta < held.table["high"].iloc[0]
-    unchecked = "neither table has a column word"
+    unchecked = "the trials and the measures have no column word"
     assert [note[: len(unchecked)] for note in held.notes] == [unchecked]
     assert loose.notes == [
         *held.notes,
@@ -120,13 +122,18 @@ def test_controls_explain_their_share_of_the_response() -> None:
         "--where position=N keeps one",
     ]
     with pytest.raises(UserError, match="surprise is determined by the controls"):
-        compare(join(trials, measures.assign(copy=measures["surprise"]), ["surprise"], ["copy"]))
+        compare_models(
+            join(trials, measures.assign(copy=measures["surprise"]), ["surprise"], ["copy"])
+        )
 
 
 def test_slopes_make_intervals_honest_where_participants_differ() -> None:
     varied = replace(TRUTH, slope_sd=40.0, participants=12)
     data = join(*made(varied), ["surprise"])
-    narrow, wide = compare(data).table.iloc[0], compare(data, slopes=True).table.iloc[0]
+    narrow, wide = (
+        compare_models(data).table.iloc[0],
+        compare_models(data, slopes=True).table.iloc[0],
+    )
     assert wide["se"] > 1.3 * narrow["se"]
     assert wide["df"] < 20  # participants are the sample
     assert wide["low"] < varied.beta < wide["high"]
@@ -144,20 +151,20 @@ def test_slopes_make_intervals_honest_where_participants_differ() -> None:
 def test_data_that_cannot_be_modelled_are_refused(changes, message: str) -> None:
     trials, measures = made()
     with pytest.raises(UserError, match=message):
-        compare(join(trials.assign(**changes), measures))
+        compare_models(join(trials.assign(**changes), measures))
 
 
 def test_slopes_count_towards_the_limit_of_random_effects() -> None:
     """12 items and 16 participants have 28 intercepts, and 16 slopes for each measure."""
     trials, measures = made()
-    assert len(compare(join(trials, measures), most_effects=44).table) == 4
+    assert len(compare_models(join(trials, measures), most_effects=44).table) == 4
     both, one = join(trials, measures), join(trials, measures, ["rival"])
-    assert len(compare(one, slopes=True, most_effects=44).table) == 1
+    assert len(compare_models(one, slopes=True, most_effects=44).table) == 1
     message = re.escape("16 participants (each with 3) and 12 items make 60 random effects, and at")
     with pytest.raises(UserError, match=f"{message}.* choose fewer measures with --measure, leave"):
-        compare(both, slopes=True, most_effects=44)
+        compare_models(both, slopes=True, most_effects=44)
     with pytest.raises(UserError, match="16 participants and 12 items make 28 .*; keep some of"):
-        compare(both, most_effects=27)
+        compare_models(both, most_effects=27)
     with pytest.raises(UserError, match="5001 random effects.*; lower --participants or --items"):
         estimate_power(TRUTH, [4, 4989], [12], 1)
     check_size(4988, 12, 0, "")
@@ -170,24 +177,24 @@ def test_as_many_coefficients_as_trials_are_refused() -> None:
     )
     measures = pd.DataFrame({"item": ["1", "2"], "update": [1.0, 2.0]})
     with pytest.raises(UserError, match="4 trials are too few for 4 coefficients"):
-        compare(join(trials, measures, (), ["age", "length"]))
-    assert len(compare(join(trials, measures, (), ["age"])).table) == 1
+        compare_models(join(trials, measures, (), ["age", "length"]))
+    assert len(compare_models(join(trials, measures, (), ["age"])).table) == 1
 
 
 def test_constant_and_collinear_measures_are_noted() -> None:
     trials, measures = made()
-    found = compare(join(trials, measures.assign(flat=1.0, double=2 * measures["surprise"])))
+    found = compare_models(join(trials, measures.assign(flat=1.0, double=2 * measures["surprise"])))
     assert "flat is the same in every joined trial and is left out" in found.notes
     assert (
-        "surprise is determined by double, so it is fitted alone and not together with them; "
-        "choose with --measure" in found.notes
+        "surprise is determined by other measures, so it is fitted alone and not together with "
+        "them; choose with --measure" in found.notes
     )
     fitted = {kind: list(own["measure"]) for kind, own in found.table.groupby("model")}
     assert fitted == {"alone": ["surprise", "rival", "double"], "together": ["rival", "double"]}
     with pytest.raises(
         UserError, match="flat is the same in every joined trial, .* with --measure"
     ):
-        compare(join(trials, measures.assign(flat=1.0), ["flat"]))
+        compare_models(join(trials, measures.assign(flat=1.0), ["flat"]))
 
 
 def test_a_measure_is_not_entered_beside_the_parts_it_is_the_sum_of() -> None:
@@ -199,7 +206,7 @@ def test_a_measure_is_not_entered_beside_the_parts_it_is_the_sum_of() -> None:
     table = measures[["item", "position"]].assign(
         about=parts.sum(axis=0).round(4), **dict(zip(names, parts, strict=True))
     )
-    found = compare(join(trials, table))
+    found = compare_models(join(trials, table))
     together = found.table[found.table["model"] == "together"]
     assert list(together["measure"]) == names
     assert len(found.table) == 7
@@ -207,9 +214,9 @@ def test_a_measure_is_not_entered_beside_the_parts_it_is_the_sum_of() -> None:
     ratio = together["se"].to_numpy() / found.table["se"][1:4].to_numpy()
     assert (ratio < 2).all()
     (note,) = [text for text in found.notes if "determined" in text]
-    assert note.startswith("about is determined by about_action, about_agent, about_patient, so it")
+    assert note.startswith("about is determined by other measures, so it is fitted alone")
     # the rest of the sum is a control: no part may be entered beside all others
-    with_control = compare(join(trials, table, names, ["about"]))
+    with_control = compare_models(join(trials, table, names, ["about"]))
     rows = with_control.table[with_control.table["model"] == "together"]
     assert list(rows["measure"]) == names[1:]
 
@@ -219,7 +226,7 @@ def test_a_fit_that_fails_is_marked() -> None:
     trials, measures = made()
     value = measures.set_index(["item", "position"])["surprise"]
     exact = value.loc[pd.MultiIndex.from_frame(trials[["item", "position"]])].to_numpy()
-    found = compare(join(trials.assign(response=exact), measures, ["surprise"]))
+    found = compare_models(join(trials.assign(response=exact), measures, ["surprise"]))
     assert not found.table["converged"].any()
     assert "no noise is left" in found.table["note"].iloc[0]
 
@@ -248,7 +255,7 @@ def test_every_name_in_a_script_is_a_column_of_its_data() -> None:
     trials, measures = made(replace(TRUTH, noise_sd=10.0))
     measures = measures.rename(columns={"surprise": "½ surprise", "rival": "rival (2)"})
     measures["my kind"] = np.where(np.arange(len(measures)) % 3 == 0, "noun", "verb")
-    found = compare(join(trials, measures, (), ["my kind"]), log=True, slopes=True)
+    found = compare_models(join(trials, measures, (), ["my kind"]), log=True, slopes=True)
     script = write_script(found, "lme4.R")
     assert "trials$my_kind <- factor(trials$my_kind)" in script
     assert write_formula(found, Model(("rival (2)",), ("rival (2)",))) == (
@@ -271,7 +278,7 @@ def test_names_are_valid_in_brms_and_overwrite_nothing() -> None:
     assert not any(re.search("__|_$", name) for name in names.values())
     trials, measures = made()
     measures["z_surprise"] = measures["rival"]
-    found = compare(join(trials, measures, ["surprise"], ["z_surprise"]))
+    found = compare_models(join(trials, measures, ["surprise"], ["z_surprise"]))
     assert write_formula(found, Model(("surprise",))).startswith(
         "response ~ 1 + x_z_surprise + z_surprise + (1"
     )

@@ -7,9 +7,9 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from equivocal.people.comparison import compare
-from equivocal.people.joins import join
-from equivocal.people.simulation import (
+from equivocal.people.join import join
+from equivocal.people.models import compare_models
+from equivocal.people.simulate import (
     Experiment,
     analyse_once,
     build_stimuli,
@@ -172,7 +172,7 @@ def test_the_analysis_is_that_of_a_comparison() -> None:
     participant, _, row, response = draw_trials(truth, stimuli, np.random.default_rng(4))
     trials = words.loc[row, ["item"]].reset_index(drop=True)
     trials = trials.assign(participant=participant.astype(str), response=response, row=row)
-    ours = compare(join(trials, words), slopes=True).table.iloc[0]
+    ours = compare_models(join(trials, words), slopes=True).table.iloc[0]
     low, high = fit.intervals[1]
     mine = [fit.coefficients[1], fit.errors[1], low, high, fit.df[1], fit.p_values[1]]
     theirs = ours[["estimate", "se", "low", "high", "df", "p"]].astype(float)

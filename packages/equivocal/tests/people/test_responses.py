@@ -6,10 +6,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from equivocal.people.comparison import compare
-from equivocal.people.joins import join
-from equivocal.people.simulation import Experiment, simulate
-from equivocal.people.trials_summary import write_script
+from equivocal.people.join import join
+from equivocal.people.models import compare_models
+from equivocal.people.r_scripts import write_script
+from equivocal.people.simulate import Experiment, simulate
 from lastlayer.errors import UserError
 from tests.cli.commands import fails, run
 
@@ -28,7 +28,7 @@ def answers(seed=1, **changes):
 
 
 def test_the_effect_on_answers_is_found() -> None:
-    found = compare(join(*answers()), family="binomial")
+    found = compare_models(join(*answers()), family="binomial")
     table = found.table.set_index(["measure", "model"])
     row = table.loc[("surprise", "together")]
     assert row["low"] < BETA < row["high"]
@@ -43,7 +43,7 @@ def test_the_effect_on_answers_is_found() -> None:
 
 def test_scripts_of_answers_and_proportions() -> None:
     trials, measures = answers()
-    script = write_script(compare(join(trials, measures), family="binomial"), "lme4.R")
+    script = write_script(compare_models(join(trials, measures), family="binomial"), "lme4.R")
     assert "library(lme4)" in script
     assert "(1 | item), data = trials, family = binomial,\n  control = " in script
     assert script.count("control = glmerControl(tolPwrss = 1e-10))") == script.count("<- glmer(")
@@ -53,7 +53,7 @@ def test_scripts_of_answers_and_proportions() -> None:
     shares["response"] = (
         rng.binomial(shares["counts"], trials["chance"]) / shares["counts"]
     ).round(3)
-    found = compare(join(shares, measures, ["surprise"]), family="binomial")
+    found = compare_models(join(shares, measures, ["surprise"]), family="binomial")
     script = write_script(found, "lme4.R")
     assert "family = binomial, weights = counts,\n  control = " in script
     assert "brm(ones | trials(counts) ~ 1" in write_script(found, "brms.R")
@@ -67,9 +67,9 @@ def test_scripts_of_answers_and_proportions() -> None:
     ("changes", "message"),
     [
         ({"response": lambda t: t["response"] * 2}, "is 2 in line .*, and --family bin"),
-        ({"response": lambda t: t["chance"]}, "needs 0 or 1; name another column with --res"),
+        ({"response": lambda t: t["chance"]}, "needs 0 or 1; name the value that counts"),
         ({"response": 1.0}, "is 1 in every trial, .* name another column with --response"),
-        ({"counts": 0}, "the number of answers is 0 in line 2, and the number"),
+        ({"counts": 0}, "in line 2, which is not a proportion of 0 answers"),
         ({"response": 0.3, "counts": lambda t: 7 + t["row"] % 2}, "is 0.3 in every trial"),
         ({"response": lambda t: t["chance"].round(3), "counts": 3}, "a proportion of 3 answers"),
         ({"response": lambda t: (t["item"].astype(int) % 2) * 1.0}, "every item has one answer in"),
@@ -79,7 +79,7 @@ def test_scripts_of_answers_and_proportions() -> None:
 def test_answers_that_cannot_be_modelled_are_refused(changes, message: str) -> None:
     trials, measures = answers()
     with pytest.raises(UserError, match=message):
-        compare(join(trials.assign(**changes), measures), family="binomial")
+        compare_models(join(trials.assign(**changes), measures), family="binomial")
 
 
 def test_separation_names_the_predictors() -> None:
@@ -87,33 +87,33 @@ def test_separation_names_the_predictors() -> None:
     both = trials.merge(measures, on=["item", "position"])
     above = trials.assign(response=(both["surprise"] > 0.2) * 1.0)
     with pytest.raises(UserError, match="^surprise separates the answers.*leave it out"):
-        compare(join(above, measures), family="binomial")
-    assert len(compare(join(above, measures, ["rival"]), family="binomial").table) == 1
+        compare_models(join(above, measures), family="binomial")
+    assert len(compare_models(join(above, measures, ["rival"]), family="binomial").table) == 1
     kind = np.where(trials["row"] % 5 == 0, "b", "a")
     level = trials.assign(kind=kind, response=np.where(kind == "b", 1.0, trials["response"]))
     with pytest.raises(UserError, match="^kind separates the answers"):
-        compare(join(level, measures, (), ["kind"]), family="binomial")
+        compare_models(join(level, measures, (), ["kind"]), family="binomial")
 
 
 def test_groups_with_one_answer_are_counted() -> None:
     trials, measures = answers()
     first = trials["participant"] == "p01"
-    found = compare(join(trials.assign(response=trials["response"].mask(first, 1.0)), measures),
-                    family="binomial")  # fmt: skip
+    trials["response"] = trials["response"].mask(first, 1.0)
+    found = compare_models(join(trials, measures), family="binomial")
     assert "1 of 16 participants have one answer only" in found.notes
 
 
 def test_options_that_do_not_fit_the_family_are_refused() -> None:
     joined = join(*answers())
-    with pytest.raises(UserError, match=r"--log models the logarithm .* leave one out"):
-        compare(joined, family="binomial", log=True)
+    with pytest.raises(UserError, match="--log is for numbers, .* leave one out"):
+        compare_models(joined, family="binomial", log=True)
     with pytest.raises(UserError, match="must be gaussian or binomial, got 'poisson'"):
-        compare(joined, family="poisson")
+        compare_models(joined, family="poisson")
     numbers = join(*answers(response=lambda t: t["chance"], counts=3))
     with pytest.raises(UserError, match="--counts is for proportions; add --family binomial"):
-        compare(numbers)
-    with pytest.raises(UserError, match="only two values, 0 and 1, .*; add --family binomial.$"):
-        compare(joined)
+        compare_models(numbers)
+    with pytest.raises(UserError, match="only two values, 0 and 1, .*; add --family binomial "):
+        compare_models(joined)
 
 
 def test_answers_from_the_command_line(tmp_path: Path) -> None:
@@ -122,16 +122,23 @@ def test_answers_from_the_command_line(tmp_path: Path) -> None:
     trials = trials.drop(columns=["rt", "response", "row", "chance"]).assign(answer=said)
     trials.to_csv(tmp_path / "d.csv", index=False)
     measures.to_csv(tmp_path / "m.csv", index=False)
-    given = ["compare", "d.csv", "--measures", "m.csv", "--family", "binomial", "--out", "o"]
-    said = fails(*given, cwd=tmp_path)
-    assert said.startswith("the values of answer are no, yes, not numbers: ")
-    assert said.endswith("to model how often one of them was given, add --response answer=yes.")
-    said = fails(*given[:4], *given[6:], cwd=tmp_path)
-    assert said.endswith("add --family binomial and --response answer=yes.")
+    given = [
+        "people",
+        "compare",
+        "d.csv",
+        "--measures",
+        "m.csv",
+        "--family",
+        "binomial",
+        "--out",
+        "o",
+    ]
     wrong = fails(*given, "--response", "answer=maybe", cwd=tmp_path)
     assert wrong.startswith("--response answer=maybe: no row has it; values of answer are ")
     wrong = fails(*given, "--response", "answer=yes", "--counts", "n", cwd=tmp_path)
-    assert "has no column 'n'" in wrong
+    assert "has no column 'n'; name the column of the counts with --counts" in wrong
+    words = fails(*given, "--response", "answer", cwd=tmp_path)
+    assert "the response is not a number; correct the table, or name another column" in words
     assert not (tmp_path / "o").exists()
     done = run(*given, "--response", "answer=yes", cwd=tmp_path)
     assert done.returncode == 0, done.stderr

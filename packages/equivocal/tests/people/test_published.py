@@ -4,20 +4,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from equivocal.people.asked_items import AskedItems, ask_about_items, believe_ideal
 from equivocal.people.published import (
     compare_with_people,
     load_people,
-    select_shares,
     summarise_scores,
 )
-from equivocal.people.questions import AskedItems, ask_about_items, believe_ideal
-from equivocal.people.reading_tables import (
-    adapt_to_list,
-    compare_with_ideal,
-    tabulate_areas,
-    tabulate_items,
-    tabulate_readings,
-)
+from equivocal.people.readings import tabulate_areas, tabulate_readings
 from equivocal.world import World
 
 RATES = 2 * [0.1] + 3 * [0.05] + 3 * [0.18]  # of unusual directions in `both_ways`, by pair
@@ -52,7 +45,6 @@ def test_every_human_number_has_a_source_and_a_status() -> None:
         ("w/b", "any", "any"): 0.48,
     }
     assert {key: value[key] for key in known} == known
-    assert len(select_shares(people)) == 3
 
 
 def test_the_ideal_comprehender_has_the_exact_beliefs(asked: AskedItems, ideal: np.ndarray) -> None:
@@ -107,8 +99,7 @@ def test_comparable_numbers_are_scored(asked: AskedItems, ideal: np.ndarray) -> 
     people = load_people()
     beliefs = {"ideal": ideal, "sure": np.tile([1.0, 0.0, 0.0], (2, len(asked.questions), 1))}
     readings, areas = tabulate_readings(asked, beliefs), tabulate_areas(asked, beliefs)
-    listed = pd.DataFrame({"comprehender": "ideal", "not_literal": [0.2, 0.3]})
-    table = compare_with_people(people, readings, areas, listed)
+    table = compare_with_people(people, readings, areas)
     assert len(table) == 2 * len(people)
     of = table.set_index(["comprehender", "measure", "construction"])
     # of unlikely passives: exchanged, or an active with "was" and "by" added (`both_ways.toml`)
@@ -124,13 +115,10 @@ def test_comparable_numbers_are_scored(asked: AskedItems, ideal: np.ndarray) -> 
     assert np.isinf(sure.loc[sure["measure"] == "reversed", "deviance"]).all()
     order = sure[sure["measure"] == "order of not literal"]
     assert list(order["agrees"]) == [False, False]
-    # a list that makes readings less literal is against what people do
-    effect = table[(table["measure"] == "list effect") & (table["comprehender"] == "ideal")]
-    assert list(effect["agrees"]) == [False, False]
     assert table.loc[table["comparable"] == "no", "found"].isna().all()
     scores = summarise_scores(table).set_index("comprehender")
     assert scores.loc["ideal", "shares"] == scores.loc["ideal", "floor"] == 3
-    assert (scores.loc["ideal", "agree"], scores.loc["ideal", "orders"]) == (2, 4)
+    assert (scores.loc["ideal", "agree"], scores.loc["ideal", "orders"]) == (2, 2)
     assert scores.loc["sure", "p"] == 0
 
 
@@ -142,41 +130,6 @@ def test_the_true_shares_are_seldom_excluded_where_shares_depend_on_each_other()
     people = pd.concat([rows] * 3).assign(agrees=None)
     # 1.7 % are expected, with a standard error of 0.2; by χ² with three df of the sum 10.7 %
     assert (summarise_scores(people)["p"] < 0.05).mean() < 0.025
-
-
-def test_the_ideal_comprehender_does_not_differ_from_itself(
-    asked: AskedItems, ideal: np.ndarray
-) -> None:
-    """Beliefs half as far from certainty have correlation 1 and slope ½."""
-    half = ideal.copy()
-    half[..., 0] = 0.5 + ideal[..., 0] / 2
-    half[..., 1] = 1 - half[..., 0]
-    beliefs = {"same": np.concatenate([ideal, ideal]), "half": half}
-    table = compare_with_ideal(asked, beliefs, ideal)
-    of = table[table["plausibility"] == "all"].set_index("comprehender")
-    assert of.loc["same", "divergence"] == pytest.approx(0, abs=1e-12)
-    np.testing.assert_allclose(of["correlation"], 1)
-    np.testing.assert_allclose(of["slope"], [1, 0.5])
-    p = ideal[0, :, :2]
-    q = half[0, :, :2]
-    with np.errstate(divide="ignore", invalid="ignore"):
-        by_hand = np.where(p > 0, p * np.log(p / q), 0).sum(axis=1).mean()
-    assert of.loc["half", "divergence"] == pytest.approx(by_hand)
-    items = tabulate_items(asked, beliefs, ideal)
-    assert len(items) == 2 * len(asked.questions)
-
-
-def test_intervals_stay_within_the_range_of_a_measure(asked: AskedItems, ideal: np.ndarray) -> None:
-    """Two very different networks, whose raw t intervals would reach beyond 1 and below 0."""
-    far = np.full_like(ideal, 1 / 3)
-    far[0, ::2] = [0.05, 0.9, 0.05]
-    beliefs = {"networks": np.concatenate([0.95 * ideal + 0.05 * far, 0.6 * far + 0.4 * ideal])}
-    table = compare_with_ideal(asked, beliefs, ideal, {"networks": np.array([0, 1])})
-    row = table[table["plausibility"] == "all"].iloc[0]
-    assert -1 < row["correlation_low"] < row["correlation"] < row["correlation_high"] < 1
-    assert 0 < row["divergence_low"] < row["divergence"] < row["divergence_high"]
-    one = compare_with_ideal(asked, beliefs, ideal, {"networks": np.array([0, 0])})
-    assert np.isnan(one["divergence_low"]).all()  # particles of one network
 
 
 def test_intervals_are_over_networks_and_items_or_over_items_alone(asked: AskedItems) -> None:
@@ -194,44 +147,3 @@ def test_intervals_are_over_networks_and_items_or_over_items_alone(asked: AskedI
     only_items, participants = width({}), width({"it": np.arange(4)})
     assert 0 < only_items[0] < participants[0]
     assert 0 < only_items[1] < participants[1]
-
-
-def test_learning_from_a_list_follows_bayes_rule(asked: AskedItems) -> None:
-    """The learner of events, computed from a world loaded for every value of its grid."""
-    found = adapt_to_list(asked, shares=[0.25], sentences=40)
-    found = found.set_index(["learns", "construction"])["not_literal"]
-    default = asked.world.parameters
-    kind = ("passive", "unlikely")
-    asked_about = [i for i in asked.items if (i.construction, i.plausibility) == kind]
-    log_joint, not_literal = [], []
-    for z in np.linspace(-2.5, 2.5, 11):
-        moved = {n: 1 / (1 + (1 - default[n]) / default[n] * np.exp(-z)) for n in ("rare", "odd")}
-        moved["rare"] = min(moved["rare"], 0.5)
-        world = World.load("both_ways", **moved)
-        heard = {world.parse(s.text).tokens: s.probability for s in world.sentences}
-        chances = {kind: [] for kind in ("plausible", "unlikely")}
-        for number in np.unique(asked.number[asked.select("any", "any")]):
-            one = asked.items[number]
-            chances[one.plausibility].append(np.log(heard[one.sentence.tokens]))
-        fit = 0.25 * np.mean(chances["unlikely"]) + 0.75 * np.mean(chances["plausible"])
-        log_heard = [np.log(heard[i.sentence.tokens]) for i in asked_about]
-        log_joint.append(-(z**2) / 2 + 40 * fit + np.array(log_heard))
-        not_literal.append(
-            [1 - world.true_beliefs(i.sentence, "agent")[i.agent] for i in asked_about]
-        )
-    weight = np.exp(np.array(log_joint) - np.max(log_joint, axis=0))
-    by_hand = (weight * not_literal).sum(axis=0) / weight.sum(axis=0)
-    assert found["events", "passive"] == pytest.approx(by_hand.mean(), rel=1e-6)
-    assert found["both", "any"] != found["events", "any"]
-
-
-def test_only_a_learner_of_events_reads_more_literally_after_implausible_sentences(
-    asked: AskedItems,
-) -> None:
-    """Implausible sentences are evidence for unusual events, or for noise."""
-    table = adapt_to_list(asked, shares=[0.1, 0.9])
-    change = table.groupby(["learns", "construction"], sort=False)["not_literal"].apply(
-        lambda values: values.iloc[-1] - values.iloc[0]
-    )
-    assert (change["events"] < 0).all()
-    assert (change["noise"] > 0).all()

@@ -1,0 +1,165 @@
+"""The response of the models, and data that they cannot take, each refused with a way out.
+
+gaussian  numbers: reading times, amplitudes
+binomial  answers, 0 or 1, or proportions with the number of answers behind each (--counts)
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from equivocal.statistics import find_separation
+from lastlayer.errors import UserError, join_names
+
+FAMILIES = ("gaussian", "binomial")
+ROUNDED = 0.05  # how far a proportion times its count may be from a whole number
+
+
+class Response(NamedTuple):
+    """The response of a model."""
+
+    values: np.ndarray
+    counts: np.ndarray | None = None  # number of answers behind each value; None if one
+    binomial: bool = False
+
+
+def prepare_response(trials: pd.DataFrame, family: str, log: bool) -> Response:
+    """Return responses that models of the family can be fitted to, or raise a `UserError`.
+
+    Parameters
+    ----------
+    trials : DataFrame
+        The trials, with a column `response` and perhaps `counts`.
+    family : {"gaussian", "binomial"}
+        The family of the models.
+    log : bool
+        Whether the logarithm of the response is modelled.
+    """
+    if family not in FAMILIES:
+        raise UserError(f"family (--family) must be {' or '.join(FAMILIES)}, got {family!r:.80}.")
+    values = trials["response"].to_numpy(float)
+    distinct = np.unique(values)
+    if len(distinct) < 2:
+        raise UserError(
+            f"the response is {distinct[0]:g} in every trial, so there is nothing to fit; name "
+            "another column with --response, or keep other rows with --where."
+        )
+    if family == "binomial":
+        return _prepare_answers(trials, log)
+    if "counts" in trials:
+        raise UserError("--counts is for proportions; add --family binomial, or leave it out.")
+    if len(distinct) == 2:
+        raise UserError(
+            f"the response has only two values, {distinct[0]:g} and {distinct[1]:g}, and linear "
+            "models are not for these; add --family binomial (and --response COLUMN=VALUE, unless "
+            "they are 0 and 1)."
+        )
+    if log and distinct[0] <= 0:
+        raise UserError(
+            f"the logarithm needs responses above zero, and one is {distinct[0]:g}; leave out "
+            "--log, or remove those trials."
+        )
+    return Response(np.log(values) if log else values)
+
+
+def _prepare_answers(trials: pd.DataFrame, log: bool) -> Response:
+    """Return answers, or proportions corrected to whole numbers of answers."""
+    if log:
+        raise UserError("--log is for numbers, and --family binomial for answers; leave one out.")
+    values, counts = trials["response"].to_numpy(float), None
+    if "counts" in trials:
+        counts = trials["counts"].to_numpy(float)
+        ones = np.round(values * counts)
+        wrong = ~((counts >= 1) & (counts % 1 == 0) & (values >= 0) & (values <= 1))
+        _refuse_first(
+            trials[wrong | (np.abs(values * counts - ones) > ROUNDED)],
+            "the response is {response:g} in line {row}, which is not a proportion of {counts:g} "
+            "answers; give the number of ones divided by the number of answers.",
+        )
+        values = ones / counts
+    else:
+        _refuse_first(
+            trials[~np.isin(values, (0, 1))],
+            "the response is {response:g} in line {row}, and --family binomial needs 0 or 1; name "
+            "the value that counts as 1 with --response COLUMN=VALUE, or the number of answers "
+            "behind proportions with --counts.",
+        )
+    for name in ("participant", "item"):
+        if _find_constant(trials, values, name).all():
+            raise UserError(
+                f"every {name} has one answer in all its trials, so that the variance of {name}s "
+                f"has no finite estimate; is --{name} the right column? If so, average the answers "
+                "over it, or model trials in which they vary."
+            )
+    return Response(values, counts, binomial=True)
+
+
+def _refuse_first(wrong: pd.DataFrame, message: str) -> None:
+    """Raise an error about the first of the wrong trials, if there are any."""
+    for _, first in wrong.iterrows():
+        raise UserError(message.format(**first))
+
+
+def _find_constant(trials: pd.DataFrame, values: np.ndarray, name: str) -> pd.Series:
+    """Return for each participant, or each item, whether its answers are all 0 or all 1."""
+    groups = pd.Series(values, trials.index).groupby(trials[name])
+    return (groups.max() == 0) | (groups.min() == 1)
+
+
+def note_constant(trials: pd.DataFrame, response: Response) -> list[str]:
+    """Note how many participants and items have one answer only; a model tolerates some."""
+    if not response.binomial:
+        return []
+    notes = []
+    for name in ("participant", "item"):
+        alike = _find_constant(trials, response.values, name)
+        if alike.any():
+            notes.append(f"{int(alike.sum())} of {len(alike)} {name}s have one answer only")
+    return notes
+
+
+def check_groups(trials: pd.DataFrame) -> None:
+    """Refuse trials of a single participant or item, or with a single trial for each."""
+    for name in ("participant", "item"):
+        levels = trials[name].nunique()
+        if levels < 2:
+            raise UserError(f"all joined trials have the same {name}; two or more are needed.")
+        if levels == len(trials):
+            raise UserError(
+                f"every {name} has one trial only, so {name}s cannot be separated from noise; "
+                f"is --{name} the right column?"
+            )
+
+
+def check_separation(response: Response, X: np.ndarray, names: Sequence[str]) -> None:
+    """Refuse fixed effects that separate the answers, and so have no finite coefficient.
+
+    Parameters
+    ----------
+    response : Response
+        Responses of any family; only answers can be separated.
+    X : ndarray
+        The fixed effects, the intercept first.
+    names : sequence of str
+        The names of the other columns of X.
+    """
+    if not response.binomial:
+        return
+    direction = find_separation(response.values, X, response.counts)
+    if direction is None:
+        return
+    alone = [
+        name
+        for k, name in enumerate(names, start=1)
+        if find_separation(response.values, X[:, [0, k]], response.counts) is not None
+    ]
+    moved = np.abs(direction[1:]) > 1e-6  # those that separate together, if none does alone
+    guilty = alone or [name for name, used in zip(names, moved, strict=True) if used]
+    raise UserError(
+        f"{join_names(dict.fromkeys(guilty), most=4)} separates the answers: they are all 1 above "
+        "some value and all 0 below it, or the same throughout one level, so that the coefficient "
+        "has no finite estimate; leave it out (--measure, --control), or add trials in which the "
+        "other answer is given."
+    )

@@ -1,0 +1,151 @@
+"""`equivocal people compare`: do measures predict people's responses, word by word?"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from time import monotonic
+
+import pandas as pd
+
+from equivocal.people.join import join_files
+from equivocal.people.models import Comparison, compare_models
+from equivocal.people.r_scripts import SCRIPTS, name_columns, write_script
+from equivocal.people.trial_tables import Columns
+from equivocal.people.trials_result import TrialsResult, record_inputs
+from equivocal.progress import progress
+
+__all__ = ["compare_trials"]
+
+
+def compare_trials(
+    data: str | Path,
+    measures: str | Path,
+    out: str | Path = "runs/compare",
+    *,
+    columns: Columns | None = None,
+    measure: Sequence[str] = (),
+    controls: Sequence[str] = (),
+    where: Sequence[str] = (),
+    family: str = "gaussian",
+    log: bool = False,
+    slopes: bool = False,
+    spillover: int = 0,
+) -> TrialsResult:
+    """Compare mixed models of people's responses with and without each measure.
+
+    Parameters
+    ----------
+    data : str or Path
+        The trials: a CSV file with a row for each response.
+    measures : str or Path
+        The measures: a CSV file with a row for each item and word.
+    out : str or Path
+        Folder for the results.
+    columns : Columns, optional
+        The names of the columns of the trials, if they differ from the usual names.
+    measure : sequence of str
+        The measures to compare; by default every column of numbers.
+    controls : sequence of str
+        Columns of either table that all models include; `length` is counted if no table has it.
+    where : sequence of str
+        Keep only rows with COLUMN=VALUE, in the tables that have the column.
+    family : {"gaussian", "binomial"}
+        Linear models of numbers, or logistic models of answers and proportions.
+    log : bool
+        Model the logarithm of the response.
+    slopes : bool
+        Let the effect of each measure differ between participants.
+    spillover : int
+        Also include the measures and numeric controls of this many preceding words.
+
+    Returns
+    -------
+    TrialsResult
+        Already written to `out`.
+
+    Raises
+    ------
+    UserError
+        If a file, a column or a value is wrong, no model can be fitted, or a user's file would be
+        overwritten.
+    """
+    began, data, measures = monotonic(), Path(data), Path(measures)
+    joined = join_files(
+        data, measures, columns or Columns(), measure, controls, where, spillover=spillover
+    )
+    with progress("models") as advance:
+        comparison = compare_models(joined, family=family, log=log, slopes=slopes, advance=advance)
+    joined = comparison.joined
+    settings = {
+        **record_inputs(data=data, measures=measures),
+        "columns": joined.columns,
+        "measure": joined.measures,
+        "where": list(where),
+        "controls": joined.controls,
+        "family": family,
+        "log": log,
+        "slopes": slopes,
+        "spillover": spillover,
+        "seconds": round(monotonic() - began, 3),
+    }
+    trials = joined.trials.rename(columns=name_columns(joined))
+    result = TrialsResult(
+        name="compare",
+        tables={"compare": comparison.table, "unmatched": joined.unmatched, "trials": trials},
+        settings=settings,
+        summary=describe_comparison(comparison),
+        scripts={name: write_script(comparison, name) for name in SCRIPTS},
+    )
+    result.write(out)
+    return result
+
+
+def describe_comparison(comparison: Comparison) -> tuple[str, ...]:
+    """Say which measures predict the response, which trials were used, and list all notes."""
+    joined = comparison.joined
+    response = joined.columns["response"]
+    response = f"log({response})" if comparison.log else response
+    left_out = joined.unmatched["reason"].value_counts().items()
+    return (
+        _describe_measures(comparison, response),
+        f"{len(joined.trials)} of {joined.given} trials joined by {', '.join(joined.keys)}; "
+        f"{joined.trials['participant'].nunique()} participants, "
+        f"{joined.trials['item'].nunique()} items; response {response}, "
+        f"{comparison.family} family",
+        *(f"left out: {count}, {reason}" for reason, count in left_out),
+        *(f"note: {note}" for note in comparison.notes),
+    )
+
+
+def _describe_measures(comparison: Comparison, response: str) -> str:
+    """Say which measures predict the response: those whose 95 % interval excludes zero.
+
+    If there are several, each is judged in the model of all, provided that they can be fitted
+    together. A fit that did not converge has no estimate.
+    """
+    table = comparison.table
+    together = table[table["model"] == "together"]
+    beyond = bool(together["converged"].any())  # otherwise each alone may have converged
+    judged = together if beyond else table[table["model"] == "alone"]
+    failed = judged[~judged["converged"]].to_dict("records")
+    lacking = ". ".join(f"{row['measure']}, {row['note']}" for row in failed)
+    judged = judged[judged["converged"]]
+    if judged.empty:
+        return f"No estimate: {lacking}."
+    clear = (judged["low"] > 0) | (judged["high"] < 0)
+    unit = " log odds" if comparison.family == "binomial" else ""
+    effects, others = (_list_effects(judged[chosen], unit) for chosen in (clear, ~clear))
+    what = f"{response}{' beyond the other measures' if beyond else ''}"
+    parts = [f"What predicts {what}: {'; '.join(effects)}."] if effects else []
+    if others:
+        start = "Not clearly" if effects else f"Nothing clearly predicts {what}"
+        parts.append(f"{start}: {'; '.join(others)}.")
+    return " ".join([*parts, *([f"No estimate: {lacking}."] if lacking else [])])
+
+
+def _list_effects(rows: pd.DataFrame, unit: str) -> list[str]:
+    """List the effects of measures with their 95 % intervals."""
+    return [
+        f"{row['measure']}, {row['estimate']:+.3g}{unit} per unit (95 % {row['low']:+.3g} to "
+        f"{row['high']:+.3g})"
+        for row in rows.to_dict("records")
+    ]
