@@ -35,7 +35,7 @@ FEATURES = (
     "doctor",
 )
 # Commands that keep finished results; the others leave nothing behind when they are interrupted.
-RESUMING = {"reproduce", "multiverse", "suites", "constructions", "doubt", "people", "ask"}
+RESUMING = {"reproduce", "multiverse", "measure", "doubt", "people", "ask"}
 BAD_INPUT = 2  # exit code
 
 

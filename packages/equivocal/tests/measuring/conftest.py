@@ -1,10 +1,10 @@
-"""A suite in the example world, for networks that are trained in a second."""
+"""A paradigm in the example world, for networks that are trained in a second."""
 
 from pathlib import Path
 
 import pytest
 
-from equivocal.measuring.suite import Suite, load_suite
+from equivocal.measuring.paradigms import Paradigm, load_paradigm
 from equivocal.world import read_example
 
 TOML = """
@@ -39,5 +39,5 @@ def chase_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def chase(chase_file: Path) -> Suite:
-    return load_suite(chase_file)
+def chase(chase_file: Path) -> Paradigm:
+    return load_paradigm(chase_file)

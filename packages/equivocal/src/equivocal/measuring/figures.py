@@ -1,7 +1,7 @@
-"""Figures of suites: paradigms, which of their findings held, two signals, and constructions.
+"""Figures of measured items: curves, condition means, findings, readings.
 
-Each function takes tables of `findings`, `noisy_channel` or `construction_tables` of
-`equivocal.measuring` and returns a figure. Exploratory measures are marked.
+Each function takes tables of the other modules of `equivocal.measuring` and returns a figure.
+Exploratory measures are marked.
 """
 
 from collections.abc import Sequence
@@ -12,20 +12,14 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, NullLocator, PercentFormatter
+from scipy import stats
 
 from equivocal.figure_style import COLOURS, add_legend, apply_style, draw_networks
-from equivocal.measuring.measurement import VARIANCE
-from equivocal.measuring.suite import Construction
-from equivocal.measuring.word_measures import MEASURES
+from equivocal.measuring.measures import MEASURES
+from equivocal.measuring.paradigms import Paradigm
+from equivocal.statistics.summaries import LEVEL, append_means
 
-__all__ = [
-    "draw_comparison",
-    "draw_curves",
-    "draw_overview",
-    "draw_readings",
-    "draw_signals",
-    "draw_suite",
-]
+__all__ = ["draw_conditions", "draw_overview", "draw_readings", "draw_words"]
 
 OURS, PUBLISHED = COLOURS[0], COLOURS[1]
 LOOK = {  # marker and colour: colour alone would not be accessible
@@ -35,8 +29,6 @@ LOOK = {  # marker and colour: colour alone would not be accessible
     "reversed": ("v", COLOURS[3]),
     "not defined": ("_", "0.6"),
 }
-STYLES = {"ideal": "-", "networks": "--"}
-LABELS = {"N400": "N400-like: surprise (nats)", "P600": "P600-like: divergence (nats)"}
 READINGS = {  # colour and hatch, from left to right: colour alone would not be accessible
     "rival": (COLOURS[1], "////"),
     "neither": ("0.85", ""),
@@ -48,28 +40,65 @@ KINDS = {
     "trained": ("o", COLOURS[0], -0.2, "trained networks (line: range)"),
     "posterior": ("s", COLOURS[3], 0.2, "simulated comprehenders"),
 }
-MARKS = ("o", "s", "^", "D")
 OPEN = (0.001, 0.999)  # sentences with exact beliefs in between are ambiguous: a panel of their own
 
 
 @apply_style()
-def draw_suite(means: pd.DataFrame, conditions: Sequence[str], title: str) -> Figure:
-    """Draw condition means of one suite: thin lines are networks, the thick one their mean.
+def draw_words(words: pd.DataFrame, paradigm: Paradigm) -> Figure:
+    """Draw measures word by word: a line and a 95 % band over networks for each condition.
 
-    There is a panel for each measure and, if there are any, one for the networks of 2018.
+    There is a panel for each measure that is linked with a signal and has values; dots are items at
+    their critical words.
+
+    Parameters
+    ----------
+    words : DataFrame
+        The paradigm's rows of `measure_words`.
+    paradigm : Paradigm
+        The paradigm that was measured.
+    """
+    names = [n for n, one in MEASURES.items() if one.signal and words[n].notna().any()]
+    figure = Figure(figsize=(7.4, 1 + 2.2 * len(names)))
+    grid = figure.subplots(len(names), sharex=True, squeeze=False)[:, 0]
+    for axes, name in zip(grid, names, strict=True):
+        for number, condition in enumerate(paradigm.conditions):
+            own, colour = words[words["condition"] == condition], COLOURS[number % len(COLOURS)]
+            by_network = own.groupby(["position", "network"])[name].mean().groupby("position")
+            mean, count = by_network.mean(), by_network.count()
+            half = by_network.sem() * stats.t.ppf(0.5 + LEVEL / 2, count - 1)
+            axes.plot(mean.index, mean, color=colour, marker="o", ms=3, label=condition)
+            axes.fill_between(mean.index, mean - half, mean + half, color=colour, alpha=0.2)
+            items = own[own["critical"]].groupby("item")[["position", name]].mean()
+            axes.plot(items["position"], items[name], ".", color=colour, ms=4, alpha=0.5)
+        axes.set_ylabel(MEASURES[name].title.replace(" (", "\n("), fontsize=8)
+        axes.set_xticks(sorted(words["position"].unique()))
+    axes.set_xlabel("word")
+    figure.suptitle(paradigm.title, fontsize=10)
+    add_legend(figure, axes, columns=4)
+    return figure
+
+
+@apply_style()
+def draw_conditions(means: pd.DataFrame, paradigm: Paradigm) -> Figure:
+    """Draw condition means: thin lines are networks, the thick one their mean.
+
+    There is a panel for each measure of networks that is linked with a signal and, where there are
+    any, one for the networks of 2018.
 
     Parameters
     ----------
     means : DataFrame
-        The suite's rows of `tabulate_networks`, with their means over networks.
-    conditions : sequence of str
-        The conditions from left to right.
-    title : str
-        The title of the suite.
+        The paradigm's rows of `tabulate_conditions`.
+    paradigm : Paradigm
+        The paradigm that was measured.
     """
+    conditions = list(paradigm.conditions)
+    shown = [name for name, one in MEASURES.items() if one.signal and not one.exact]
+    means = append_means(means, "paradigm", "measure", "published", "condition")
     panels = [
-        (str(measure), own)
-        for (measure, _), own in means.groupby(["measure", "published"], sort=False)
+        (name, own)
+        for name in shown
+        for _, own in means[means["measure"] == name].groupby("published")
     ]
     width = 1.1 + 0.62 * len(conditions)
     figure = Figure(figsize=(max(width * len(panels), 3.4), 3.1))
@@ -80,7 +109,7 @@ def draw_suite(means: pd.DataFrame, conditions: Sequence[str], title: str) -> Fi
         count = f"{own['network'].nunique() - 1} networks"
         axes.set_title(f"2018, {count}" if published else count, fontsize=9)
         axes.set_ylabel(MEASURES[measure].title + _mark_exploratory(measure))
-    figure.suptitle(title, fontsize=10)
+    figure.suptitle(paradigm.title, fontsize=10)
     return figure
 
 
@@ -110,7 +139,7 @@ def draw_overview(findings: pd.DataFrame, titles: dict[str, str]) -> Figure:
     findings : DataFrame
         As returned by `tabulate_findings`.
     titles : dict of str to str
-        The titles of the suites, by name.
+        The titles of the paradigms, by name.
     """
     measures = list(findings["measure"].unique())
     rows, findings = _place_findings(findings)
@@ -126,46 +155,17 @@ def draw_overview(findings: pd.DataFrame, titles: dict[str, str]) -> Figure:
     return figure
 
 
-@apply_style()
-def draw_comparison(findings: pd.DataFrame, titles: dict[str, str]) -> Figure:
-    """Draw the ratios of several runs and of 2018, a line for each published finding.
-
-    Parameters
-    ----------
-    findings : DataFrame
-        As returned by `tabulate_findings`, for several runs, named in a column `run`.
-    titles : dict of str to str
-        The titles of the suites, by name.
-    """
-    rows, findings = _place_findings(findings)
-    runs = list(findings["run"].unique())
-    figure = Figure(figsize=(7.0, 1.5 + (0.2 + 0.1 * len(runs)) * len(rows)))
-    axes = figure.subplots()
-    step = 0.7 / (len(runs) + 1)
-    for number, run in enumerate(runs):
-        colour, mark = COLOURS[(0, 2, 4, 5)[number % 4]], "oD^v"[number % 4]
-        part = findings[findings["run"] == run]
-        _draw_ratio(axes, part, "ratio", colour, mark, step * (number - len(runs) / 2), run)
-    shift = step * len(runs) / 2
-    part = findings[findings["run"] == runs[0]]
-    _draw_ratio(axes, part, "published_ratio", PUBLISHED, "s", shift, "2018")
-    _scale_ratios(axes, "")
-    _label_findings(axes, rows, titles)
-    add_legend(figure, axes, columns=4)
-    return figure
-
-
 def _place_findings(findings: pd.DataFrame) -> tuple[list[tuple[str, str]], pd.DataFrame]:
-    """Return suite and contrast of each line, and the findings with their line as `height`."""
-    by_line = findings.groupby(["suite", "contrast"], sort=False)
+    """Return paradigm and contrast of each line, and the findings with their line as `height`."""
+    by_line = findings.groupby(["paradigm", "contrast"], sort=False)
     rows: list[tuple[str, str]] = by_line.size().index.to_list()
     return rows, findings.assign(height=by_line.ngroup())
 
 
 def _label_findings(axes: Axes, rows: Sequence[tuple[str, str]], titles: dict[str, str]) -> None:
     labels, last = [], ""
-    for suite, contrast in rows:
-        name = titles.get(suite, suite)
+    for paradigm, contrast in rows:
+        name = titles.get(paradigm, paradigm)
         labels.append(f"{name}:  {contrast}" if name != last else contrast)
         last = name
     axes.set_yticks(range(len(rows)), labels, fontsize=8)
@@ -215,41 +215,7 @@ def _draw_verdicts(axes: Axes, findings: pd.DataFrame, measures: Sequence[str]) 
 
 
 @apply_style()
-def draw_signals(words: pd.DataFrame) -> Figure:
-    """Draw both signals at every word, a line for each condition and comprehender.
-
-    Parameters
-    ----------
-    words : DataFrame
-        From `equivocal.measuring.noisy_channel.average_signals`.
-    """
-    suites = list(dict.fromkeys(words["suite"]))
-    figure = Figure(figsize=(4.2 * len(suites), 5.4))
-    grid = figure.subplots(2, len(suites), squeeze=False)
-    conditions = list(dict.fromkeys(words["condition"]))
-    for column, suite in enumerate(suites):
-        for row, (signal, title) in enumerate(LABELS.items()):
-            axes = grid[row, column]
-            own = words[(words["suite"] == suite) & (words["signal"] == signal)]
-            lines = own.groupby(["comprehender", "condition"], sort=False)
-            for (comprehender, condition), part in lines:
-                colour = COLOURS[conditions.index(condition) % len(COLOURS)]
-                look = {"color": colour, "ls": STYLES[comprehender], "marker": "o", "ms": 3}
-                axes.plot(
-                    part["position"], part["value"], label=f"{condition}, {comprehender}", **look
-                )
-            axes.set_ylabel(title)
-            axes.set_xticks(sorted(own["position"].unique()))
-            if row == 0:
-                axes.set_title(f"{suite.replace('_', ' ')} (exploratory)", fontsize=9)
-            else:
-                axes.set_xlabel("word")
-    add_legend(figure, *grid[0], columns=3)
-    return figure
-
-
-@apply_style()
-def draw_readings(shares: pd.DataFrame, items: pd.DataFrame, construction: Construction) -> Figure:
+def draw_readings(shares: pd.DataFrame, readings: pd.DataFrame, construction: Paradigm) -> Figure:
     """Draw shares of readings and, if both readings occur, beliefs against exact ones.
 
     In each condition the upper bar shows the trained networks, the lower one particles; lines are
@@ -257,11 +223,14 @@ def draw_readings(shares: pd.DataFrame, items: pd.DataFrame, construction: Const
 
     Parameters
     ----------
-    shares, items : DataFrame
-        As returned by `tabulate_shares` and `tabulate_items`.
-    construction : Construction
+    shares, readings : DataFrame
+        The construction's rows of `tabulate_shares` and `read_items`.
+    construction : Paradigm
         The construction whose sentences were read.
     """
+    by_item = readings.groupby(["beliefs", "condition", "item"], sort=False)
+    spread = {"mean": ("belief", "mean"), "lowest": ("belief", "min"), "highest": ("belief", "max")}
+    items = by_item.agg(exact=("exact", "first"), **spread).reset_index()
     open_ones = items[items["exact"].between(*OPEN)]
     width = 10.5 if len(open_ones) else 7
     figure = Figure(figsize=(width, 2.3 + 0.55 * len(construction.conditions)))
@@ -276,7 +245,7 @@ def draw_readings(shares: pd.DataFrame, items: pd.DataFrame, construction: Const
     return figure
 
 
-def _draw_bars(axes: Axes, shares: pd.DataFrame, construction: Construction) -> None:
+def _draw_bars(axes: Axes, shares: pd.DataFrame, construction: Paradigm) -> None:
     conditions = list(construction.conditions)
     called = construction.readings | {"neither": NEITHER}
     if shares.loc[shares["reading"] == "neither", "share"].max() < 0.001:  # invisible in the bar
@@ -285,6 +254,8 @@ def _draw_bars(axes: Axes, shares: pd.DataFrame, construction: Construction) -> 
     lines = []
     for kind, (_, _, shift, _) in KINDS.items():
         part = shares[shares["beliefs"] == kind]
+        if part.empty:  # only trained networks were asked
+            continue
         left = np.zeros(len(conditions))
         for reading, (colour, hatch) in READINGS.items():
             own = part[part["reading"] == reading].set_index("condition").loc[conditions]
@@ -309,7 +280,7 @@ def _draw_bars(axes: Axes, shares: pd.DataFrame, construction: Construction) -> 
     axes.set_xlabel("share of trained networks (upper bar)\nand of simulated comprehenders (lower)")
 
 
-def _name_people(construction: Construction, share: float) -> str:
+def _name_people(construction: Paradigm, share: float) -> str:
     source = construction.sources[0].partition("),")[0].replace("(", "")
     return f"people: about {share:.0%} ({source})".replace("%", " %")
 
@@ -324,58 +295,3 @@ def _draw_beliefs(axes: Axes, items: pd.DataFrame) -> None:
     axes.set(xlim=(-0.03, 1.03), ylim=(-0.03, 1.03))
     axes.set(xlabel="exact probability of the reading in the world", ylabel="belief in it")
     axes.legend(loc="upper left", fontsize=8, title="a point is a sentence", title_fontsize=8)
-
-
-@apply_style()
-def draw_curves(shares: pd.DataFrame, construction: Construction) -> Figure:
-    """Draw the share of the rival reading against prior variance, and against sentences heard.
-
-    Bars are 95 % intervals over networks.
-
-    Parameters
-    ----------
-    shares : DataFrame
-        Shares of particles: `curves` of `tabulate_all`.
-    construction : Construction
-        The construction whose sentences were read.
-    """
-    rival = shares[shares["reading"] == "rival"]
-    all_heard = rival[rival["heard"] == rival["heard"].max()]
-    usual = rival[rival["variance"] == VARIANCE]
-    heard = f"{rival['heard'].max():,}"
-    panels = (
-        ("variance", all_heard, f"a  after {heard} sentences", "prior variance"),
-        ("heard", usual, f"b  at prior variance {VARIANCE:g}", "sentences heard"),
-    )
-    figure = Figure(figsize=(7.4, 3.6))
-    grid = figure.subplots(1, 2, sharey=True)
-    for axes, (column, table, title, label) in zip(grid, panels, strict=True):
-        _draw_lines(axes, table, column)
-        for share in construction.people.values():
-            called = _name_people(construction, share)
-            axes.axhline(share, color="0.3", ls=":", lw=1.6, label=called)
-        axes.set_title(title, loc="left", fontsize=9)
-        axes.set_xlabel(label)
-    grid[0].set_ylabel(f"simulated comprehenders with\n{construction.readings['rival']}")
-    grid[0].set_ylim(bottom=0)
-    grid[0].yaxis.set_major_formatter(PercentFormatter(1, 0, " %"))
-    figure.suptitle(construction.title, fontsize=10)
-    add_legend(figure, grid[0], columns=3)
-    return figure
-
-
-def _draw_lines(axes: Axes, table: pd.DataFrame, column: str) -> None:
-    """Draw a line for each condition, shifted a little so that none hides another."""
-    for number, (condition, part) in enumerate(table.groupby("condition", sort=False)):
-        own = part.sort_values(column)
-        share = own["share"].to_numpy()
-        ends = own[["share_network_low", "share_network_high"]].to_numpy().T
-        bars = np.abs(ends - share)  # NaN, and not drawn, for a single network
-        aside, line, colour = own[column] * 1.07**number, f"-{MARKS[number]}", COLOURS[number]
-        axes.errorbar(
-            aside, share, bars, fmt=line, color=colour, ms=4, capsize=2, label=str(condition)
-        )
-    axes.set_xscale("log")
-    values = sorted(table[column].unique())
-    axes.set_xticks(values, [f"{value:,g}" for value in values])
-    axes.xaxis.set_minor_locator(NullLocator())

@@ -10,6 +10,11 @@ items, networks averaged. The verdict:
     reversed        the effect and all of both intervals have the opposite sign
     not defined     the measure has no value at a critical word
 
+Exact measures are the same for every network, so their verdict is about items alone: held or
+reversed where the effects of all items have the same sign. A finding about the N400 is judged by
+every measure linked with the N400, one about the P600 by those linked with that; an exact measure
+only where all of the finding's sentences are possible.
+
 Effects cannot be compared between networks of different design, such as ours and the published ones
 of 2018. Ratios can, of what is predicted to be larger to what is predicted to be smaller:
 
@@ -18,7 +23,7 @@ of 2018. Ratios can, of what is predicted to be larger to what is predicted to b
 For a pair this is the ratio of the two means. Over networks it is the geometric mean, with a t
 interval of the logarithms.
 
-The interval over items treats them as independent. Where a suite is made by rotation (see
+The interval over items treats them as independent. Where a paradigm is made by rotation (see
 `scripts.make_paradigm_items`: incongruity, relatedness, priming, reversals) they are not: item
 i takes its unrelated word from item i + s, so that its effect is δ_i + π_{i+s} − π_i, where π is
 what a word contributes in either condition. Every word is heard in both conditions, so all π cancel
@@ -35,126 +40,98 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from equivocal.measuring.suite import Finding, Suite, find_published
-from equivocal.measuring.word_measures import MEASURES
+from equivocal.measuring.measures import MEASURES
+from equivocal.measuring.paradigms import (
+    PUBLISHED_MEASURE,
+    Finding,
+    Paradigm,
+    find_published,
+)
 from equivocal.statistics.summaries import TTest, compare_with_zero
 
-TABLES = ("words", "words_summary", "networks", "conditions", "findings")
+__all__ = ["VERDICTS"]
+
 INDENT = 16  # wide enough for the longest verdict
 Row = dict[Hashable, Any]
 VERDICTS = ("held", "direction only", "missed", "reversed", "not defined")
 
 
-def tabulate_all(words: pd.DataFrame, suites: Sequence[Suite]) -> dict[str, pd.DataFrame]:
-    """Return all `TABLES` by name, from the words that `measure_words` returned."""
-    makers = (tabulate_networks, tabulate_conditions, tabulate_findings)
-    tables = [words, tabulate_words(words), *(make(words, suites) for make in makers)]
-    return dict(zip(TABLES, tables, strict=True))
-
-
-def tabulate_words(words: pd.DataFrame) -> pd.DataFrame:
-    """Tabulate each word's mean in each measure, with a 95 % t interval over networks.
+def tabulate_conditions(words: pd.DataFrame, paradigms: Sequence[Paradigm]) -> pd.DataFrame:
+    """Tabulate each network's mean at the critical words, ours and those published in 2018.
 
     Parameters
     ----------
     words : DataFrame
         As returned by `measure_words`.
-    """
-    keys = ["suite", "condition", "item", "position", "word", "critical", "measure"]
-    return pd.DataFrame(
-        dict(zip(keys, key, strict=True)) | _compute_mean(values)
-        for key, values in words.groupby(keys, sort=False)["value"]
-    )
-
-
-def tabulate_conditions(words: pd.DataFrame, suites: Sequence[Suite]) -> pd.DataFrame:
-    """Tabulate each condition's mean at the critical word, with an interval over networks.
-
-    Parameters
-    ----------
-    words : DataFrame
-        As returned by `measure_words`.
-    suites : sequence of Suite
+    paradigms : sequence of Paradigm
         Those that were measured.
     """
-    rows = []
-    for suite, measure, values in _split_by_suite(words, suites):
-        published = find_published(suite, measure)
-        for c, (condition, published_as) in enumerate(suite.conditions.items()):
-            rows.append(
-                {
-                    "suite": suite.name,
-                    "measure": measure,
-                    "condition": condition,
-                    **_compute_mean(values[:, c].mean(axis=1)),
-                    "items": len(suite.items),
-                    "published_as": published_as,
-                    "published_mean": float(np.mean(published.get(condition, np.nan))),
-                }
-            )
-    return pd.DataFrame(rows)
+    keys = ["paradigm", "condition", "network"]
+    critical = words[words["critical"]].groupby(keys, sort=False)[list(MEASURES)].mean()
+    ours = critical.reset_index().melt(keys, var_name="measure", value_name="mean")
+    published = [
+        {"paradigm": paradigm.name, "condition": condition, "network": network, "mean": mean}
+        for paradigm in paradigms
+        for condition, means in find_published(paradigm, PUBLISHED_MEASURE).items()
+        for network, mean in enumerate(means)
+    ]
+    theirs = pd.DataFrame(published, columns=[*keys, "mean"]).assign(measure=PUBLISHED_MEASURE)
+    both = [ours.dropna().assign(published=False), theirs.assign(published=True)]
+    return pd.concat([table for table in both if len(table)], ignore_index=True)
 
 
-def tabulate_networks(words: pd.DataFrame, suites: Sequence[Suite]) -> pd.DataFrame:
-    """Tabulate each network's mean in each condition, of our networks and those published in 2018.
-
-    Parameters
-    ----------
-    words : DataFrame
-        As returned by `measure_words`.
-    suites : sequence of Suite
-        Those that were measured.
-    """
-    rows = []
-    for suite, measure, values in _split_by_suite(words, suites):
-        ours = dict(zip(suite.conditions, values.mean(axis=2).T, strict=True))
-        for published, means in ((False, ours), (True, find_published(suite, measure))):
-            about = {"suite": suite.name, "measure": measure, "published": published}
-            rows += [
-                about | {"condition": condition, "network": network, "mean": float(mean)}
-                for condition, by_network in means.items()
-                for network, mean in enumerate(by_network)
-            ]
-    return pd.DataFrame(rows)
+def _collect_critical(words: pd.DataFrame, paradigm: Paradigm, measure: str) -> np.ndarray:
+    """Return a measure at the critical words, (network, condition, item); NaN for a missing one."""
+    own = words[words["critical"] & (words["paradigm"] == paradigm.name)]
+    cells = own.set_index(["network", "condition", "item"])[measure]
+    axes = (cells.index.unique("network"), list(paradigm.conditions), paradigm.items)
+    values = cells.reindex(pd.MultiIndex.from_product(axes)).to_numpy(float)
+    return np.asarray(values.reshape([len(axis) for axis in axes]))
 
 
-def tabulate_findings(words: pd.DataFrame, suites: Sequence[Suite]) -> pd.DataFrame:
-    """Tabulate effect, intervals, verdict and ratio of each finding in each measure.
+def tabulate_findings(words: pd.DataFrame, paradigms: Sequence[Paradigm]) -> pd.DataFrame:
+    """Tabulate effect, intervals, verdict and ratio of each finding in each measure of its signal.
 
     Parameters
     ----------
     words : DataFrame
         As returned by `measure_words`.
-    suites : sequence of Suite
+    paradigms : sequence of Paradigm
         Those that were measured.
 
     Returns
     -------
     DataFrame
-        A row for each suite, finding and measure.
+        A row for each measure, paradigm and finding.
     """
-    return pd.DataFrame(
-        _judge_finding(suite, finding, measure, values)
-        for suite, measure, values in _split_by_suite(words, suites)
-        for finding in suite.findings
-        if finding.signal == "N400"  # no measure of networks is linked with the P600
-    )
+    rows = []
+    for name, measure in MEASURES.items():
+        if not measure.signal or words[name].isna().all():
+            continue
+        for paradigm in paradigms:
+            values, conditions = _collect_critical(words, paradigm, name), [*paradigm.conditions]
+            for finding in paradigm.findings:
+                chosen = values[:, [conditions.index(one) for one in finding.weights]]
+                known = not measure.exact or bool(np.isfinite(chosen).all())
+                if finding.signal == measure.signal and known:
+                    rows.append(_judge_finding(paradigm, finding, name, chosen))
+    return pd.DataFrame(rows)
 
 
 def _judge_finding(
-    suite: Suite, finding: Finding, measure: str, values: np.ndarray
+    paradigm: Paradigm, finding: Finding, name: str, values: np.ndarray
 ) -> dict[str, object]:
     """Return one row of `tabulate_findings`, from values (network, condition, item)."""
-    conditions = list(suite.conditions)
-    chosen = values[:, [conditions.index(name) for name in finding.contrast]]
-    effect = np.einsum("c,nci->ni", list(finding.contrast.values()), chosen)
+    effect = np.einsum("c,nci->ni", list(finding.weights.values()), values)
     by_network, by_item = (compare_with_zero(effect.mean(axis=axis)) for axis in (1, 0))
-    means = chosen.mean(axis=2)
+    means, measure = values.mean(axis=2), MEASURES[name]
+    ends = (float(effect.min()), float(effect.max()))
     return {
-        "suite": suite.name,
-        "source": finding.source,
-        "measure": measure,
-        "exploratory": MEASURES[measure].exploratory,
+        "paradigm": paradigm.name,
+        "source": paradigm.cite(finding),
+        "signal": finding.signal,
+        "measure": name,
+        "exploratory": measure.exploratory,
         "finding": finding.says,
         "contrast": _spell_contrast(finding),
         "effect": by_network.mean,
@@ -166,10 +143,11 @@ def _judge_finding(
         "items": by_item.n,
         "d_networks": by_network.effect,
         "d_items": by_item.effect,
-        "verdict": judge_effect(by_network, by_item),
-        **compute_ratio("ratio", finding, means, measure),
-        "no_ratio": explain_missing_ratio(finding, means, measure),
-        **compare_published(suite, finding, measure),
+        "verdict": judge_sign(by_network.mean, *ends)
+        if measure.exact
+        else judge_effect(by_network, by_item),
+        **_compute_ratio("ratio", finding, means),
+        **_compare_published(paradigm, finding, name),
     }
 
 
@@ -188,74 +166,38 @@ def judge_sign(effect: float, low: float, high: float) -> str:
     return "reversed" if high < 0 else "missed"
 
 
-def _compute_mean(values: np.ndarray | pd.Series) -> dict[str, float]:
-    """Return the mean over networks with its interval."""
-    t = compare_with_zero(values)
-    return {"mean": t.mean, "ci_low": t.ci_low, "ci_high": t.ci_high, "networks": t.n}
-
-
-def _split_by_suite(
-    words: pd.DataFrame, suites: Sequence[Suite]
-) -> Iterator[tuple[Suite, str, np.ndarray]]:
-    """Yield the critical words of each suite and measure, (network, condition, item)."""
-    critical = words[words["critical"]]
-    for suite in suites:
-        own = critical[critical["suite"] == suite.name]
-        for measure in own["measure"].unique():
-            if measure not in MEASURES:
-                continue  # no finding is about the surprise by role, which is shown word by word
-            cells = own[own["measure"] == measure].set_index(["network", "condition", "item"])
-            axes = (cells.index.unique("network"), list(suite.conditions), suite.items)
-            values = cells["value"].reindex(pd.MultiIndex.from_product(axes)).to_numpy(float)
-            yield suite, str(measure), values.reshape([len(axis) for axis in axes])
-
-
 def _spell_contrast(finding: Finding) -> str:
     """Write a contrast as text, such as "incongruent > congruent"."""
-    larger = [(name, weight) for name, weight in finding.contrast.items() if weight > 0]
-    smaller = [(name, -weight) for name, weight in finding.contrast.items() if weight < 0]
+    larger = [(name, weight) for name, weight in finding.weights.items() if weight > 0]
+    smaller = [(name, -weight) for name, weight in finding.weights.items() if weight < 0]
     return " > ".join(
         " + ".join(name if weight == 1 else f"{weight:g} {name}" for name, weight in side)
         for side in (larger, smaller)
     )
 
 
-def compare_published(suite: Suite, finding: Finding, measure: str) -> dict[str, float | str]:
+def _compare_published(
+    paradigm: Paradigm, finding: Finding, measure: str
+) -> dict[str, float | str]:
     """Return the direction and ratio of the published networks, if they heard these conditions."""
-    published, direction = find_published(suite, measure), ""
-    means = np.empty((0, len(finding.contrast)))
-    if finding.contrast.keys() <= published.keys():
-        means = np.stack([published[name] for name in finding.contrast], axis=1)
-    columns = compute_ratio("published_ratio", finding, means, measure)
+    published, direction = find_published(paradigm, measure), ""
+    means = np.empty((0, len(finding.weights)))
+    if finding.weights.keys() <= published.keys():
+        means = np.stack([published[name] for name in finding.weights], axis=1)
+    columns = _compute_ratio("published_ratio", finding, means)
     if len(means):
         direction = "as predicted" if columns["published_ratio"] > 1 else "the other way"
     return {"published_direction": direction, **columns}
 
 
-def compute_ratio(name: str, finding: Finding, means: np.ndarray, measure: str) -> dict[str, float]:
-    """Return the ratio of means (network, condition) with its interval; NaN where undefined."""
-    above, below = _sum_sides(finding, means)
-    defined = not explain_missing_ratio(finding, means, measure)
+def _compute_ratio(name: str, finding: Finding, means: np.ndarray) -> dict[str, float]:
+    """Return the ratio of means (network, condition) with its interval; NaN unless all are > 0."""
+    weights = np.array(list(finding.weights.values()))
+    above, below = means @ np.maximum(weights, 0), means @ np.maximum(-weights, 0)
+    defined = bool((above > 0).all() and (below > 0).all())
     test = compare_with_zero(np.log(above / below) if defined else np.full(len(means), np.nan))
     ends = np.exp([test.mean, test.ci_low, test.ci_high])
     return dict(zip((name, f"{name}_low", f"{name}_high"), map(float, ends), strict=True))
-
-
-def explain_missing_ratio(finding: Finding, means: np.ndarray, measure: str) -> str:
-    """Say why means (network, condition) have no ratio; return "" if they have one."""
-    if not np.isfinite(means).all():
-        return "the measure has no value at a critical word"
-    if MEASURES[measure].signed:
-        return "the measure can be negative"
-    if not all((side > 0).all() for side in _sum_sides(finding, means)):
-        return "a mean is not above zero"
-    return ""
-
-
-def _sum_sides(finding: Finding, means: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the weighted sums of the larger and the smaller side of a contrast, per network."""
-    weights = np.array(list(finding.contrast.values()))
-    return means @ np.maximum(weights, 0), means @ np.maximum(-weights, 0)
 
 
 def summarise_findings(findings: pd.DataFrame) -> Iterator[str]:
@@ -272,9 +214,8 @@ def summarise_findings(findings: pd.DataFrame) -> Iterator[str]:
         yield f"{measure}{kind}: {held} of {len(rows)} held"
         for row in rows.to_dict("records"):
             source = f" – {row['source']}" if row["source"] else ""
-            yield f"{row['verdict']:<{INDENT}}{row['suite']}: {row['contrast']}{source}"
-            yield " " * INDENT + _describe_effect(row)
-            yield " " * INDENT + f"{_describe_ratio(row)}; 2018: {_describe_published(row)}"
+            yield f"{row['verdict']:<{INDENT}}{row['paradigm']}: {row['contrast']}{source}"
+            yield " " * INDENT + "; ".join(_describe_numbers(row))
     yield (
         "Effect: the contrast of condition means, with 95 % intervals over "
         f"{findings['networks'].iloc[0]} networks and over items. Ratio: of the means, with its "
@@ -282,36 +223,18 @@ def summarise_findings(findings: pd.DataFrame) -> Iterator[str]:
     )
 
 
-def _describe_effect(row: Row) -> str:
-    """Describe the effect with its intervals over networks and over items."""
-    networks = _format_interval(row["network_low"], row["network_high"])
-    items = _format_interval(row["item_low"], row["item_high"])
-    return f"effect {_format_number(row['effect'])}, networks {networks}, items {items}"
-
-
-def _describe_ratio(row: Row) -> str:
-    """Describe the ratio of means, or say why there is none."""
-    if row["no_ratio"]:
-        return f"no ratio, since {row['no_ratio']}"
-    return f"ratio {_format_estimate(row, 'ratio')}"
-
-
-def _describe_published(row: Row) -> str:
-    """Describe the ratio and the direction of the published networks."""
-    if not row["published_direction"]:
-        return "not published"
-    return f"{_format_estimate(row, 'published_ratio')}, {row['published_direction']}"
-
-
-def _format_estimate(row: Row, name: str) -> str:
-    """Format a number with its interval in brackets."""
-    interval = _format_interval(row[f"{name}_low"], row[f"{name}_high"])
-    return f"{_format_number(row[name])} ({interval})"
+def _describe_numbers(row: Row) -> Iterator[str]:
+    """Describe the effect and, where there are any, our ratio and the published one."""
+    over = (_format_interval(row[f"{one}_low"], row[f"{one}_high"]) for one in ("network", "item"))
+    networks, items = over
+    yield f"effect {_format_number(row['effect'])}, networks {networks}, items {items}"
+    for name, title in (("ratio", "ratio"), ("published_ratio", "2018")):
+        if not np.isnan(row[name]):
+            interval = _format_interval(row[f"{name}_low"], row[f"{name}_high"])
+            yield f"{title} {_format_number(row[name])} ({interval})"
 
 
 def _format_number(value: float) -> str:
-    if np.isnan(value):
-        return "–"
     return f"{value:.3g}" if abs(value) < 1000 else f"{value:.0f}"
 
 

@@ -113,6 +113,13 @@ class Corpus:
         return build_prefix_tree(list_constituents(self.derivations, self.world.grammar))
 
     @cached_property
+    def node_weight(self) -> NDArray[np.float64]:
+        """How often each prefix of `tree` occurred, or its probability."""
+        row, position = np.nonzero(self.tree.node_of != NO_NODE)
+        nodes = self.tree.node_of[row, position]
+        return np.bincount(nodes, self.weight[row], len(self.tree.parent))
+
+    @cached_property
     def beginnings(self) -> tuple[str, ...]:
         """The input tokens of each node of `tree`, as text."""
         names = np.array([*self.world.tokens, ""], dtype=object)  # last: no marker is -1

@@ -1,10 +1,11 @@
-"""A user's own suite: how it is read, and one sentence for each mistake."""
+"""A user's own paradigm: how it is read, and one sentence for each mistake."""
 
 from pathlib import Path
 
 import pytest
 
-from equivocal.measuring.suite import load_suite
+from equivocal.measuring.paradigms import load_paradigm, load_table
+from equivocal.world import World
 from lastlayer.errors import UserError
 
 TOML = """
@@ -33,12 +34,12 @@ def write(folder: Path, toml: str = TOML, items: str = CSV) -> Path:
     return path
 
 
-def test_a_suite_of_ones_own_is_read(tmp_path: Path) -> None:
-    suite = load_suite(write(tmp_path))
-    assert suite.name == "mine"
-    assert suite.items == ("play",)
-    assert suite.findings[0].contrast == {"odd": 1, "likely": -1}
-    assert suite.rows["odd", "play"].critical == 3
+def test_a_paradigm_of_ones_own_is_read(tmp_path: Path) -> None:
+    paradigm = load_paradigm(write(tmp_path))
+    assert paradigm.name == "mine"
+    assert paradigm.items == ("play",)
+    assert paradigm.findings[0].weights == {"odd": 1, "likely": -1}
+    assert paradigm.rows["odd", "play"].critical == 3
 
 
 @pytest.mark.parametrize(
@@ -53,13 +54,15 @@ def test_a_source_is_shortened_to_authors_and_year(
     sources: str, short: str, tmp_path: Path
 ) -> None:
     world = 'world = "sg2018"'
-    suite = load_suite(write(tmp_path, toml=TOML.replace(world, f"{world}\nsources = {sources}")))
-    assert suite.after == suite.findings[0].source == short
+    paradigm = load_paradigm(
+        write(tmp_path, toml=TOML.replace(world, f"{world}\nsources = {sources}"))
+    )
+    assert paradigm.cite() == paradigm.cite(paradigm.findings[0]) == short
 
 
 def test_the_last_of_two_equal_words_is_critical(tmp_path: Path) -> None:
     twice = CSV.replace("the man plays chess", "chess the man plays chess")
-    assert load_suite(write(tmp_path, items=twice)).rows["likely", "play"].critical == 4
+    assert load_paradigm(write(tmp_path, items=twice)).rows["likely", "play"].critical == 4
 
 
 @pytest.mark.parametrize(
@@ -67,21 +70,20 @@ def test_the_last_of_two_equal_words_is_critical(tmp_path: Path) -> None:
     [
         ("larger", "largr", r"unknown key 'findings.0.largr': did you mean 'larger'\?"),
         ('larger = "odd"', 'larger = "od"', r"unknown condition 'od': did you mean 'odd'\?"),
-        ('larger = "odd"', 'larger = "likely"', "are the same; name two conditions"),
-        ('larger = "odd"\n', "", "give larger and smaller, or a contrast"),
-        ('larger = "odd"', 'larger = "odd"\ncontrast = { odd = 1 }', "one of the two"),
+        ('larger = "odd"', 'larger = "likely"', "findings.0: name two conditions, larger and"),
+        ('larger = "odd"\n', "", "or give a contrast"),
+        ('larger = "odd"', 'larger = "odd"\ncontrast = { odd = 1 }', "or give a contrast"),
         ('larger = "odd"\nsmaller = "likely"', "contrast = { odd = 1 }", "must sum to zero"),
-        ('larger = "odd"\nsmaller = "likely"', "contrast = { odd = 0 }", "must not all be zero"),
+        ('larger = "odd"\nsmaller = "likely"', "contrast = { odd = 0 }", "not all be zero"),
         ('larger = "odd"\nsmaller = "likely"', "contrast = { odd = nan }", "must sum to zero"),
         ('title = "Who is chased"', "", "'title' is missing"),
         ('world = "sg2018"', 'world = "sg2017.toml"', "sg2017.toml"),
         ('world = "sg2018"', 'world = "../w.toml"', "leads out of its folder"),
-        ('world = "sg2018"', 'world = "sg2018"\nmeasure = "n400"', "unknown measure 'n400'"),
         ('odd = ""\n', "", "conditions = .* at least 2 items"),
         (
             'odd = ""',
             'odd = "violatoin"',
-            r"condition 'odd': unknown published condition 'violatoin': did you mean 'violation'\?",
+            r"'odd': unknown published condition 'violatoin': did you mean 'violation'\?",
         ),
         ('odd = ""', 'odd = "bogus"', "'bogus'; there are cat_viol, high_cloze, "),
     ],
@@ -90,7 +92,7 @@ def test_a_mistake_in_the_toml_file_is_one_sentence(
     old: str, new: str, message: str, tmp_path: Path
 ) -> None:
     with pytest.raises(UserError, match=message) as caught:
-        load_suite(write(tmp_path, toml=TOML.replace(old, new)))
+        load_paradigm(write(tmp_path, toml=TOML.replace(old, new)))
     assert "\n" not in str(caught.value)
 
 
@@ -113,22 +115,34 @@ def test_a_mistake_in_the_items_is_one_sentence(
     old: str, new: str, message: str, tmp_path: Path
 ) -> None:
     with pytest.raises(UserError, match=message) as caught:
-        load_suite(write(tmp_path, items=CSV.replace(old, new)))
+        load_paradigm(write(tmp_path, items=CSV.replace(old, new)))
     assert "\n" not in str(caught.value)
 
 
 def test_an_unknown_name_and_a_missing_file_are_named(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="suite 'reversal': did you mean"):
-        load_suite("reversal")
+    with pytest.raises(UserError, match="paradigm 'reversal': did you mean"):
+        load_paradigm("reversal")
     with pytest.raises(UserError, match="none.toml"):
-        load_suite(tmp_path / "none.toml")
+        load_paradigm(tmp_path / "none.toml")
     path = write(tmp_path)
     (tmp_path / "mine.csv").unlink()
     with pytest.raises(UserError, match="mine.csv: it is not there; check its name"):
-        load_suite(path)
+        load_paradigm(path)
     (tmp_path / "mine.csv").write_text("\n")
     with pytest.raises(UserError, match="mine.csv: it is empty; give a table with a header"):
-        load_suite(path)
+        load_paradigm(path)
     path.write_text("")
     with pytest.raises(UserError, match="mine.toml: it is empty; write it first"):
-        load_suite(path)
+        load_paradigm(path)
+
+
+def test_a_table_of_items_needs_neither_every_condition_nor_a_critical_word(
+    sg2018: World, tmp_path: Path
+) -> None:
+    (tmp_path / "items.csv").write_text(
+        "condition,item,sentence\na,one,man plays\nb,two,man eats\n"
+    )
+    table = load_table(tmp_path / "items.csv", sg2018)
+    assert (list(table.conditions), table.items) == (["a", "b"], ("one", "two"))
+    assert table.rows["a", "one"].critical == 2
+    assert not table.findings

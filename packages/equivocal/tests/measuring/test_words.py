@@ -1,0 +1,145 @@
+"""The table of words, measured by small trained networks, against the networks' own answers."""
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.special import expit, logit
+
+from equivocal.measuring.measures import MEASURES, compute_bayesian_surprise
+from equivocal.measuring.paradigms import Paradigm, load_paradigm
+from equivocal.measuring.particles import SAMPLER, sample_particles
+from equivocal.measuring.words import average_beliefs, compute_logits, hear, measure_words
+from equivocal.network import Run
+from equivocal.store.store import Store
+from lastlayer.errors import UserError
+
+
+@pytest.fixture(scope="module")
+def words(small_run: Run, chase: Paradigm) -> pd.DataFrame:
+    return measure_words(small_run.networks, [chase])
+
+
+def test_sentences_of_all_lengths_are_heard_as_the_network_hears_them(
+    small_run: Run, chase: Paradigm, words: pd.DataFrame
+) -> None:
+    own = words[words["network"] == 1].set_index(["condition", "item"])
+    for place, row in chase.rows.items():
+        gestalts = small_run.networks[1].gestalts(row.utterance).values
+        silence = np.zeros_like(gestalts[:1])
+        wanted = np.abs(np.diff(gestalts, axis=0, prepend=silence)).sum(axis=1)
+        np.testing.assert_allclose(own.loc[place]["semantic_update"], wanted, rtol=1e-5)
+    critical = words[words["critical"]].set_index(["condition", "item"])["position"]
+    assert critical["odd", "cat"].unique().tolist() == [3]  # bone finds BONE
+    assert critical["likely", "cat"].unique().tolist() == [3]  # not the last word
+    assert own.loc[("likely", "cat"), "word"].tolist() == ["cat", "chases", "mouse", "on lawn"]
+    assert own.loc[("likely", "cat"), "constituent"].tolist()[1:] == ["chase", "mouse", "on+lawn"]
+
+
+def test_every_measure_has_a_column_and_exact_ones_are_the_worlds(
+    chase: Paradigm, words: pd.DataFrame
+) -> None:
+    assert set(MEASURES) <= set(words.columns)
+    assert words["epistemic"].isna().all()  # of one last layer
+    assert words["p600"].isna().all()  # no literal networks
+    row = words.query("condition == 'likely' and item == 'dog' and position == 3").iloc[0]
+    assert row["cloze"] == pytest.approx(0.8)
+    assert row["surprisal"] == pytest.approx(-np.log(0.8))
+    assert row["exact_surprise"] == pytest.approx(-np.log(0.8))
+
+
+def test_beliefs_are_the_networks_answers(small_run: Run, chase: Paradigm) -> None:
+    network, row = small_run.networks[0], chase.rows["likely", "cat"]
+    gestalts = hear(network.model, chase.world.encode(row.utterance)[None])
+    layer = network.last_layer().values[:, None]
+    (logits,) = compute_logits(network, gestalts, layer)
+    np.testing.assert_allclose(expit(logits[0]), network.comprehend(row.utterance), atol=1e-5)
+
+
+def test_particles_that_agree_are_one_comprehender(
+    small_run: Run, chase: Paradigm, words: pd.DataFrame
+) -> None:
+    """Particles with the trained weights: trained beliefs and no epistemic uncertainty."""
+    layers = [np.repeat(n.last_layer().values[:, None], 5, axis=1) for n in small_run.networks]
+    same = measure_words(small_run.networks, [chase], layers)
+    for name in ("semantic_update", "bayesian_surprise", "uncertainty"):
+        np.testing.assert_allclose(same[name], words[name], rtol=1e-3, atol=1e-4)
+    np.testing.assert_allclose(same["epistemic"], 0, atol=1e-4)
+
+
+def test_surprise_and_epistemic_uncertainty_are_those_of_the_mean_belief() -> None:
+    """Two particles that exchange beliefs: each is surprised, but their mean remains 0.5."""
+    y = np.array([[0.9, 0.1, 0.9], [0.1, 0.9, 0.3]])[..., None, None]  # particles, words
+    mean = average_beliefs(logit(y))
+    np.testing.assert_allclose(expit(mean)[:, 0, 0], [0.5, 0.5, 0.6])
+    surprise = compute_bayesian_surprise(mean)
+    assert surprise[1] == pytest.approx(0, abs=1e-12)
+    assert surprise[2] == pytest.approx(0.6 * np.log(1.2) + 0.4 * np.log(0.8))
+
+
+def test_the_mean_belief_is_exact_for_large_logits() -> None:
+    """All particles go from logit 80 to −80: 80 nats, where probabilities would give infinity."""
+    logits = np.tile(np.array([80.0, -80.0])[:, None, None], (3, 1, 1, 1))
+    assert compute_bayesian_surprise(average_beliefs(logits))[1] == pytest.approx(80)
+
+
+def test_networks_of_another_world_are_refused(small_run: Run) -> None:
+    with pytest.raises(UserError, match="is of world 'sg2018', the networks of 'garden'"):
+        measure_words(small_run.networks, [load_paradigm("cloze_probability")])
+
+
+def test_the_p600_of_a_network_beside_itself_is_zero(small_run: Run, chase: Paradigm) -> None:
+    same = measure_words(small_run.networks, [chase], literal=small_run.networks)
+    assert (same["p600"] == 0).all()
+    other = measure_words(small_run.networks, [chase], literal=small_run.networks[::-1])
+    assert (other["p600"] > 0).all()
+
+
+def test_particles_are_the_first_axis_and_keep_their_units(small_run: Run, chase: Paradigm) -> None:
+    """The beliefs of a particle do not depend on the other particles of the ensemble."""
+    network, row = small_run.networks[0], chase.rows["odd", "dog"]
+    gestalts = hear(network.model, chase.world.encode(row.utterance)[None])
+    trained = network.last_layer().values[:, None]
+    mixed = np.concatenate([trained, -2 * trained, 0 * trained], axis=1)
+    (alone,) = compute_logits(network, gestalts, trained)
+    for particle, factor in zip(compute_logits(network, gestalts, mixed), (1, -2, 0), strict=True):
+        np.testing.assert_allclose(particle, factor * alone, rtol=1e-4, atol=1e-4)
+
+
+@pytest.fixture(scope="module")
+def sampled(small_run: Run, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("run")
+    for index in (0, 1):
+        sample_particles(small_run, index, Store(folder))
+    return folder
+
+
+def test_posteriors_are_stored_and_belong_to_their_network(
+    small_run: Run, sampled: Path, tmp_path: Path
+) -> None:
+    files = sorted((sampled / "posteriors").rglob("0*"))
+    before = [file.stat().st_mtime_ns for file in files]
+    particles = sample_particles(small_run, 0, Store(sampled))
+    assert particles.shape[:2] == (len(small_run.world.units), SAMPLER.num_particles)
+    assert [file.stat().st_mtime_ns for file in files] == before
+    shutil.copytree(sampled, tmp_path, dirs_exist_ok=True)
+    other = replace(small_run, models=small_run.models[::-1])  # as if trained anew
+    assert not np.array_equal(sample_particles(other, 0, Store(tmp_path)), particles)
+
+
+def test_particles_have_epistemic_uncertainty(
+    small_run: Run, sampled: Path, chase: Paradigm
+) -> None:
+    layers = [sample_particles(small_run, n, Store(sampled)) for n in (0, 1)]
+    words = measure_words(small_run.networks, [chase], layers)
+    assert ((words["epistemic"] > 0) & (words["epistemic"] < words["uncertainty"])).all()
+
+
+def test_a_posterior_that_did_not_converge_is_named(small_run: Run, tmp_path: Path) -> None:
+    one_step = SAMPLER.model_copy(update={"num_steps": 1, "tolerance": 1e-9})
+    for _ in range(2):  # sampled, then loaded
+        with pytest.warns(UserWarning, match="posterior of network 0 did not converge"):
+            sample_particles(small_run, 0, Store(tmp_path), one_step)
