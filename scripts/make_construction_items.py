@@ -1,4 +1,4 @@
-"""Make the items of the constructions, `suites/constructions/*.csv`, from their worlds.
+"""Make the items of the constructions, `world/data/items/*.csv`, from their worlds.
 
     python -m scripts.make_construction_items FOLDER        writes all files
 

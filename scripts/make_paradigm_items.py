@@ -1,4 +1,4 @@
-"""Make the items of the nine paradigms, `suites/data/*.csv`, from the world `sg2018`.
+"""Make the items of the nine paradigms, `measuring/data/*.csv`, from the world `sg2018`.
 
     python -m scripts.make_paradigm_items FOLDER        writes all files
 

@@ -176,7 +176,7 @@ def test_missing_runs_and_double_choices(tmp_path: Path, saved_run: Path) -> Non
 def test_networks_are_found_wherever_a_command_keeps_them(
     saved_run: Path, cache: Path, tmp_path: Path, inner: str
 ) -> None:
-    """As train and reproduce, doubt, suites and multiverse, and doubt --along leave them."""
+    """As train and reproduce, doubt, measure and multiverse, and doubt --along leave them."""
     results = tmp_path / ".kept" / "results"
     shutil.copytree(saved_run, results / inner, dirs_exist_ok=True)
     shutil.copytree(saved_run, results / ".scratch" / "half")  # a worker's own

@@ -5,13 +5,13 @@ from pathlib import Path
 import pytest
 
 from equivocal.asking.source import Source
-from equivocal.measuring.suite import load_suite
+from equivocal.measuring.paradigms import load_paradigm
 from equivocal.multiverse.grid import make_sweep, parse_varied
 from equivocal.multiverse.multiverse import make_study_task
 from equivocal.paper.settings import load_study, parse_changes, write_example
 from equivocal.world import World
 from lastlayer.errors import UserError
-from tests.measuring.test_suite_files import TOML, write
+from tests.measuring.test_paradigm_files import TOML, write
 
 WORLD = 'extends = "slips"\nname = "mine"\n'
 
@@ -54,9 +54,9 @@ def test_files_elsewhere_are_refused_with_values_too(study: Path, name: str) -> 
         study.with_name(link).symlink_to("/etc/hostname")
     with pytest.raises(UserError, match="leads out of its folder"):
         load_world(study, name)
-    suite = write(study.parent, TOML.replace("sg2018", name))
+    paradigm = write(study.parent, TOML.replace("sg2018", name))
     with pytest.raises(UserError, match="leads out of its folder"):
-        load_suite(suite)
+        load_paradigm(paradigm)
 
 
 def test_a_sweep_varies_parameters() -> None:
@@ -68,11 +68,11 @@ def test_a_sweep_varies_parameters() -> None:
         assert World.from_toml(task.world.text).fingerprint == task.world.fingerprint
 
 
-def test_a_suite_sets_parameters(tmp_path: Path) -> None:
+def test_a_paradigm_sets_parameters(tmp_path: Path) -> None:
     (tmp_path / "other.toml").write_text(WORLD)
     for name in ("slips:slip=0.1", "other.toml:slip=0.1"):
-        suite = load_suite(write(tmp_path, TOML.replace("sg2018", name)))
-        assert suite.world.parameters["slip"] == 0.1
+        paradigm = load_paradigm(write(tmp_path, TOML.replace("sg2018", name)))
+        assert paradigm.world.parameters["slip"] == 0.1
 
 
 def test_default_networks_of_two_values_have_two_folders() -> None:

@@ -87,7 +87,7 @@ def compute_bayesian_surprise(
     divergence = expit(a) * (a - b) - np.logaddexp(0, a) + np.logaddexp(0, b)
     # round-off must not make a distance negative
     summed = np.maximum(divergence, 0).sum(axis=(-2, -1))
-    return np.insert(summed, 0, np.nan, axis=-1)
+    return np.asarray(np.insert(summed, 0, np.nan, axis=-1))
 
 
 def compute_uncertainty(

@@ -150,8 +150,8 @@ def tabulate_beliefs(readings: pd.DataFrame) -> pd.DataFrame:
     """
     rows = []
     for cell, part in _split_by_condition(readings):
-        distances = (part["belief"] - part["exact"], part["rival_belief"] - part["rival_exact"])
-        error = sum(distance.abs() for distance in distances) / 2
+        answer, rival = part["belief"] - part["exact"], part["rival_belief"] - part["rival_exact"]
+        error = (answer.abs() + rival.abs()) / 2
         by_item = part.groupby("item", sort=False)[["belief", "exact"]].mean()
         rows.append(
             {

@@ -169,7 +169,7 @@ def compute_logits(network: Network, gestalts: np.ndarray, layers: np.ndarray) -
     psi = _compute_features(network, gestalts)
     K, J, D = layers.shape
     logits = (psi @ layers.reshape(K * J, D).T).reshape(*psi.shape[:-1], K, J)
-    return np.moveaxis(logits, -1, 0)
+    return np.asarray(np.moveaxis(logits, -1, 0))
 
 
 def _compute_features(network: Network, gestalts: np.ndarray) -> np.ndarray:

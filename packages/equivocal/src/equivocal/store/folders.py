@@ -9,7 +9,7 @@ A training run is found and checked here without JAX, whose import takes longer 
     FOLDER/records/networks.json        checksums of all files; written last, to mark it complete
 
 A user's own files are never overwritten, and results never silently. A command leaves a TOML file
-in its folder that says which run wrote the rest: `suites.toml`, `compare.toml`, … Tables and
+in its folder that says which run wrote the rest: `measure.toml`, `compare.toml`, … Tables and
 figures are made in seconds from networks and posteriors, which are kept; so a run with other
 settings may overwrite them, and announces it.
 """
@@ -179,5 +179,5 @@ def _find_changes(name: str, found: Any, wanted: Any) -> Iterator[str]:
 
 
 def _ignore_order(value: Any) -> Any:
-    """Return lists as sets, since suites and measures may be given in any order."""
+    """Return lists as sets, since items may be given in any order."""
     return set(map(str, value)) if isinstance(value, list) else value
