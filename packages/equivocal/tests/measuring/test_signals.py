@@ -5,9 +5,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-
 from equivocal.measuring.noisy_channel import DATA, load_reversals, measure_ideal
 from equivocal.measuring.signals import measure_signals
+
 from equivocal.world import World
 from equivocal.world.reweighting import remove_noise
 from lastlayer.errors import UserError

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from equivocal.measuring.suite import load_suite
+from equivocal.measuring.paradigms import load_paradigm
 from equivocal.people.run_compare import compare_trials
 from equivocal.people.run_simulate import simulate_power, simulate_trials
 from equivocal.people.simulate import Experiment
@@ -81,7 +81,7 @@ def write_reading_times(folder: Path) -> tuple[pd.DataFrame, pd.DataFrame]:
 
     Returns reading times of every word that was read, articles too, and of every constituent.
     """
-    suite, rng, rows = load_suite("cloze_probability"), np.random.default_rng(0), []
+    suite, rng, rows = load_paradigm("cloze_probability"), np.random.default_rng(0), []
     text = pd.read_csv(SUITES / "cloze_probability.csv").set_index(["condition", "item"])
     for (condition, item), row in suite.rows.items():
         said, start = text.loc[(condition, item), "sentence"].split(), 0
