@@ -2,7 +2,7 @@
 
     python -m benchmarks.prior_default
 
-The data are those of `benchmarks.prior_rules` (two seeds, early-stopped and overfitted networks)
+The data are those of `comparison.prior_data` (two seeds, early-stopped and overfitted networks)
 and three problems of `benchmarks.peers` (three seeds). Prints a Markdown table: mean test NLL of
 the network and of the posterior, the largest ratio of the two, warnings, and the variances chosen.
 """

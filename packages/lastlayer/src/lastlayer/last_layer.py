@@ -8,7 +8,7 @@ The network up to its last layer is a fixed feature map ψ. `sample_posterior` g
 (`layer_inputs`). Both return a `LastLayerPosterior`, in short `LastLayer`.
 
 By default the prior is chosen by held-out rows, about zero, and the posterior's mean is moved
-towards the network where that is better; its covariance stays (`prior_choice`). With a prior
+towards the network where that is better; its covariance stays (`prior`). With a prior
 variance of the caller's own, trained weights are the mean of the prior, as in "Ensemble Kalman
 filter for uncertainty in human language comprehension".
 """

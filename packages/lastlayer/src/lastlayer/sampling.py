@@ -2,7 +2,6 @@
 
 import inspect
 import time
-import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, fields, replace
@@ -26,7 +25,7 @@ from lastlayer.machine import use_one_blas_thread
 from lastlayer.outcome import Observer, Outcome, Report, RunSettings
 from lastlayer.plan import check_budget, choose_limit
 from lastlayer.posterior import Posterior
-from lastlayer.prior_choice import Choice, Question, choose_prior, count_bytes
+from lastlayer.prior import choose_prior
 from lastlayer.problem import Likelihood, Problem
 from lastlayer.seeds import Seed
 from lastlayer.verdict import diagnose_gaussian, is_far, plan_diagnosis
@@ -55,8 +54,6 @@ def sample_posterior(
     counts: Any = None,
     prior_mean: Any = None,
     prior_variance: Any = 1.0,
-    prior_choice: str = "held-out",
-    prior_per_output: bool = False,
     validation: Any = None,
     groups: Any = None,
     trained: Any = None,
@@ -96,14 +93,7 @@ def sample_posterior(
     prior_variance : "auto", number, (D,), (K, 1) or (K, D)
         Its variances, for all outputs; a row for each is not for a softmax and not for methods that
         can be observed. "auto" chooses one number about zero, with a wide variance for intercepts
-        (constant columns); see `lastlayer.prior_choice`.
-    prior_choice : "held-out" or "evidence"
-        What "auto" chooses by: rows held out of the fit, or Laplace's estimate of the evidence,
-        which needs none.
-        The evidence is misled by rows that the features were trained on.
-    prior_per_output : bool
-        Whether "auto" gives each yes/no output a number of its own, drawn towards that of the
-        others where labels are rare.
+        (constant columns); see `lastlayer.prior`.
     validation : (features, targets) or (features, targets, counts), optional
         At least 30 rows that neither the posterior nor its features have seen, by which "auto"
         chooses, and on which `info.message` compares the posterior with `trained`. Without them,
@@ -197,10 +187,11 @@ def sample_posterior(
         problem.check_range()
         with _set_precision(problem):
             choice = None
-            _check_memory(problem, method, config, settings, question, diagnose)
+            _check_memory(problem, method, config, settings, diagnose)
             if question is not None:
                 choice = choose_prior(problem, question)
-                problem = _apply_choice(choice)
+                problem = choice.problem
+                problem.check_range()
             parts = [
                 (own, part, _run(part, own, method, config, settings, diagnose))
                 for own, part in problem.split()
@@ -257,17 +248,11 @@ def _check_memory(
     method: str,
     config: Any,
     settings: RunSettings,
-    question: Question | None,
     diagnose: bool,
 ) -> None:
     """Refuse a budget without room for each stage of the run, and name one that has it for all."""
     free = replace(settings, memory_budget=1 << 62)
     needs, parts = [], [part for _, part in problem.split()]
-    if question is not None:
-        needs.append(count_bytes(problem, question))
-        if question.per_output:  # outputs that are given the same variance are filled up
-            sizes = 1 << np.arange(max(problem.num_outputs - 2, 0).bit_length() + 1)
-            parts += [problem.select(np.arange(size) % problem.num_outputs) for size in sizes]
     for part in parts:
         needs.append(METHODS[method].count_bytes(part, config, free))
         if METHODS[method].gaussian and diagnose:
@@ -275,14 +260,6 @@ def _check_memory(
         if settings.refine:
             needs.append(hmc.plan_run(part, hmc.HmcConfig(), replace(free, num_steps=None)).least)
     check_budget(problem, choose_limit(settings.memory_budget), max(needs))
-
-
-def _apply_choice(choice: Choice) -> Problem:
-    """Return the problem with the chosen prior; give the warning that came with the choice."""
-    if choice.warning:
-        warnings.warn(choice.warning, UserWarning, stacklevel=3)
-    choice.problem.check_range()
-    return choice.problem
 
 
 def _list_shared(

@@ -45,8 +45,6 @@ class _EnsembleKalman(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     multi_class = "one-vs-rest"  # a constant here; a parameter in `EnsembleKalmanClassifier`
 
     prior_variance: Any = "auto"
-    prior_choice: str = "held-out"
-    prior_per_output: bool = False
     fit_intercept: bool = True
     class_weight: Any = None
     method: str | None = None
@@ -248,8 +246,7 @@ class _EnsembleKalman(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             check_int(self.max_rows, "max_rows", least=0)
         check_choice(self.multi_class, "multi_class", MULTI_CLASS)
         self._softmax = self.multi_class == "softmax" and len(self.classes_) > 2
-        names = ("prior_variance", "prior_choice", "prior_per_output")
-        self._prior = {"prior_mean": 0.0, **{name: getattr(self, name) for name in names}}
+        self._prior = {"prior_mean": 0.0, "prior_variance": self.prior_variance}
         self.folded_rows_ = 0
 
     def _count(self, X: np.ndarray, y: np.ndarray, sample_weight: Any) -> Seen:
@@ -314,8 +311,7 @@ class _EnsembleKalman(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if not self.folded_rows_:
             self.prior_variance_ = self.prior_variance
             if isinstance(self.prior_variance, str):
-                chosen = posterior.info.settings["prior_variance"]
-                self.prior_variance_ = np.array(chosen) if isinstance(chosen, list) else chosen
+                self.prior_variance_ = posterior.info.settings["prior_variance"]
         self.coef_ = posterior.mean[:, : self.n_features_in_]
         beyond = posterior.mean[:, self.n_features_in_ :]
         self.intercept_ = beyond[:, 0] if self.fit_intercept else np.zeros(len(beyond))
@@ -386,10 +382,6 @@ class EnsembleKalmanClassifier(_EnsembleKalman):
         weight, the intercept's is the last. "auto" chooses one number by cross-validation and
         stores it in `prior_variance_`; the intercept then has a wide prior of its own. Put a
         StandardScaler before the estimator if features have different scales.
-    prior_choice : "held-out" or "evidence"
-        The criterion of "auto": the loss on held-out rows, or the evidence.
-    prior_per_output : bool
-        Whether "auto" chooses a number for each label, or for each class of one-vs-rest.
     fit_intercept : bool
         Whether a column of ones is added.
     class_weight : "balanced" or dict, optional
@@ -416,7 +408,7 @@ class EnsembleKalmanClassifier(_EnsembleKalman):
     classes_ : (K,)
     coef_, intercept_ : (1, D) and (1,) for two classes, else (K, D) and (K,)
         Mean of the posterior.
-    prior_variance_ : float, (K,) for `prior_per_output`, or as given
+    prior_variance_ : float, or as given
         The prior variance that was chosen.
     posterior_ : lastlayer.Posterior
         Its `info.message` says how far to trust it. The last weight is the intercept.

@@ -12,7 +12,8 @@ from sklearn.datasets import load_breast_cancer, load_digits, load_wine
 from lastlayer import sample_posterior
 from lastlayer.errors import UserError
 from lastlayer.last_layer import last_layer_posterior
-from lastlayer.prior_search import INTERCEPT
+from lastlayer.prior import INTERCEPT, Fit
+from lastlayer.problem import Likelihood, Problem
 
 RNG = np.random.default_rng(0)
 D, K = 6, 3
@@ -87,8 +88,7 @@ def test_rows_are_left_out_in_turn_without_validation_rows(likelihood):
     targets = T if likelihood == "bernoulli" else drawn
     options = {"likelihood": likelihood, "prior_variance": "auto", "diagnose": False}
     found = sample_posterior(X[FIT], targets[FIT], **options)
-    assert "by 60 rows left out in turn; cross-validated NLL" in found.info.message
-    assert "held-out" not in found.info.message
+    assert "by 60 of 60 rows, left out in turn; held-out NLL" in found.info.message
     assert 0.01 < found.info.settings["prior_variance"] < 100
     again = sample_posterior(X[FIT], targets[FIT], **options)
     np.testing.assert_array_equal(again.mean, found.mean)
@@ -98,7 +98,7 @@ def test_the_message_says_how_many_rows_were_left_out():
     """Four parts of five have the 300 rows that are enough."""
     rows, targets = np.vstack([X, X[:90] + 0.1]), np.vstack([T, T[:90]])
     found = sample_posterior(rows, targets, prior_variance="auto", diagnose=False)
-    assert "by 312 of 390 rows" in found.info.message
+    assert "by 312 of 390 rows, left out in turn" in found.info.message
 
 
 def test_copies_stay_on_one_side_of_a_split():
@@ -129,9 +129,9 @@ def test_equal_rows_of_a_group_are_left_out_together():
     found = sample_posterior(
         rows, targets, prior_variance="auto", groups=np.repeat(np.arange(60), 2), diagnose=False
     )
-    assert "by 120 rows left out in turn" in found.info.message
+    assert "by 120 of 120 rows, left out in turn" in found.info.message
     found = sample_posterior(rows, targets, prior_variance="auto", diagnose=False)
-    assert "by 60 rows left out in turn" in found.info.message
+    assert "by 60 of 60 rows, left out in turn" in found.info.message
 
 
 def test_a_calibrated_network_is_kept_and_an_overconfident_one_is_not():
@@ -156,7 +156,7 @@ def test_training_rows_of_the_network_choose_no_prior():
     noise = (RNG.random((40, K)) < 0.5).astype(float)
     known = np.linalg.solve(rows, 3 * noise - 1.5).T
     options = {"trained": known, "diagnose": False}
-    with pytest.warns(UserWarning, match=r"The mean is held to it; .* validation="):
+    with pytest.warns(UserWarning, match=r"its weights are kept: .* validation="):
         held = sample_posterior(rows, noise, prior_variance="auto", **options)
     np.testing.assert_allclose(held.mean, known, atol=1e-6)
     size = (known**2).mean()
@@ -165,25 +165,6 @@ def test_training_rows_of_the_network_choose_no_prior():
     )
     plain = sample_posterior(rows, noise, prior_variance=size, diagnose=False)
     np.testing.assert_allclose(held.covariance, plain.covariance, rtol=1e-4, atol=1e-8)
-    with pytest.warns(UserWarning, match="it is underconfident, or was trained on them"):
-        sample_posterior(rows, noise, prior_variance=1.0, **options)
-
-
-def test_validation_rows_are_trusted():
-    """They were trained on, as were those of the fit: a warning, and the choice stands."""
-    rng = np.random.default_rng(3)
-    rows = rng.standard_normal((200, 100))
-    truth = 0.15 * rng.standard_normal((100, 4))
-    targets = (rng.random((200, 4)) < 1 / (1 + np.exp(-rows @ truth))).astype(float)
-    learned = sample_posterior(rows, targets, prior_variance=0.1, diagnose=False).mean
-    answered = np.abs(targets - 1 / (1 + np.exp(-rows @ learned.T))).sum(axis=1)
-    order = np.argsort(-answered)  # the rows of validation are those that it knows better
-    rows, targets = rows[order], targets[order]
-    options = {"trained": learned, "validation": (rows[100:], targets[100:]), "diagnose": False}
-    with pytest.warns(UserWarning, match="pass rows that it has not seen"):
-        found = sample_posterior(rows[:100], targets[:100], prior_variance="auto", **options)
-    assert "by 100 held-out rows" in found.info.message
-    assert "seems underconfident on these rows, or trained on them" in found.info.message
 
 
 def test_rows_of_the_fit_as_validation_give_a_warning():
@@ -204,30 +185,17 @@ def test_repeated_rows_may_be_held_out(recwarn):
     assert not recwarn
 
 
-def test_a_prior_worse_than_the_network_gives_a_warning():
-    """Fitted to few rows with a wide prior, about weights that were right."""
-    with pytest.warns(UserWarning, match=r"worse than the network on 240 held-out rows.*'auto'"):
-        sample_posterior(
-            X[:15],
-            T[:15],
-            prior_variance=100.0,
-            trained=WEIGHTS,
-            validation=(X[HELD], T[HELD]),
-            diagnose=False,
-        )
-
-
 def test_too_few_rows_choose_no_prior():
     found = sample_posterior(X[:29], T[:29], prior_variance="auto")
-    note = "prior variance 1 about zero; 29 distinct row(s), where 30 are needed"
+    note = "prior variance 1 about zero; 29 distinct rows or groups, where 30 are needed"
     assert note in found.info.message
     held = sample_posterior(X[:29], T[:29], prior_variance="auto", trained=WEIGHTS)
     np.testing.assert_allclose(held.mean, WEIGHTS, atol=1e-6)
-    own = compute_nll(1 / (1 + np.exp(-X[:29] @ WEIGHTS.T)), T[:29])
-    assert "mean held to the network, " in held.info.message
-    assert "; 29 distinct row(s), where 30 are needed" in held.info.message
-    assert f"the network's own NLL {own:.3g}" in held.info.message
-    v = (WEIGHTS[:, :-1] ** 2).mean()
+    assert (
+        "mean held to the network; 29 distinct rows or groups, where 30 are needed"
+        in held.info.message
+    )
+    v = (WEIGHTS**2).mean()
     plain = sample_posterior(X[:29], T[:29], prior_variance=widen(v))
     np.testing.assert_allclose(held.covariance, plain.covariance, rtol=1e-4, atol=1e-6)
 
@@ -257,10 +225,11 @@ def test_too_few_rows_choose_no_prior():
             {"validation": (X[:29], T[:29]), "prior_variance": "auto"},
             "at least 30 rows to choose a prior by, and got 29; pass more, or leave it out",
         ),
-        ({"groups": np.arange(300)}, "leave them out here"),
+        ({"validation": (X, T), "prior_variance": 1.0}, "validation and groups are for"),
+        ({"groups": np.arange(300)}, "validation and groups are for prior_variance='auto'"),
         (
             {"groups": np.arange(300), "prior_variance": "auto", "validation": (X, T)},
-            "leave them out here",
+            "with validation leave them out",
         ),
         ({"groups": np.arange(5), "prior_variance": "auto"}, r"shape \(300,\).* got \(5,\)"),
         ({"groups": np.ones(300), "prior_variance": "auto"}, "at least two groups, got one"),
@@ -294,8 +263,9 @@ def test_too_few_rows_choose_no_prior():
     ],
 )
 def test_mistakes_are_named(options, message):
+    auto = {"prior_variance": "auto"} if "validation" in options else {}
     with pytest.raises(UserError, match=message):
-        sample_posterior(**{"features": X, "targets": T} | options)
+        sample_posterior(**{"features": X, "targets": T} | auto | options)
 
 
 # outputs with priors and counts of their own
@@ -405,7 +375,6 @@ def test_not_worse_than_the_network(epochs):
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore:the network answers the rows")  # by chance, 36 rows of wine
 @pytest.mark.parametrize("epochs", [30, 300])
 @pytest.mark.parametrize("name", ["wine", "cancer", "digits"])
 def test_never_worse_than_the_network(name, epochs):
@@ -431,7 +400,6 @@ def test_an_underconfident_network_is_repaired(training):
     """
     own, cooled, loss, belief = compare("digits", 0, **training)
     assert loss < min(1.5 * cooled, 0.7 * own)
-    assert "seems underconfident on these rows, or trained on them" in belief.info.message
     assert "held-out NLL" in belief.info.message
 
 
@@ -456,20 +424,82 @@ def test_a_feature_that_happens_to_be_constant_is_no_intercept(constant):
 def test_few_groups_choose_no_prior():
     groups = np.arange(300) % 8
     found = sample_posterior(X, T, prior_variance="auto", groups=groups, diagnose=False)
-    assert "8 group(s), where 30 are needed" in found.info.message
+    assert "8 distinct rows or groups, where 30 are needed" in found.info.message
 
 
-def test_a_mean_far_from_the_posteriors_own_is_said_to_cost_coverage():
-    """Twenty rows cannot choose, so the mean is held to weights that are nowhere near."""
-    trained = -WEIGHTS
-    few = (X[:20], T[:20])
-    message = sample_posterior(
-        *few, prior_variance="auto", trained=trained, diagnose=False
-    ).info.message
-    assert "mean held to the network" in message
-    assert "90 % intervals may hold the truth in only" in message
-    near = sample_posterior(*few, prior_variance="auto", diagnose=False)
-    message = sample_posterior(
-        *few, prior_variance="auto", trained=near.mean, diagnose=False
-    ).info.message
-    assert "may hold the truth" not in message
+# the fits, and the mean moved towards a network
+
+
+def draw_labels(rng, x, weights):
+    return (rng.random((len(x), len(weights))) < 1 / (1 + np.exp(-x @ weights.T))).astype(float)
+
+
+def draw_rows(rng, number, size):
+    return np.column_stack([rng.standard_normal((number, size - 1)), np.ones(number)])
+
+
+def test_fits_follow_the_posterior():
+    """Beside the Gaussian flow: mean and variance of every row's logit, at each prior of a path.
+
+    Fits have E[y(1 − y)] at its mean over rows, at the prior before, and E[y] by MacKay's formula.
+    Seen: 0.14 sd and 25 %. Without κ the mean is 0.70 sd off.
+    """
+    rng = np.random.default_rng(1)
+    x = draw_rows(rng, 200, 9)
+    t = draw_labels(rng, x, rng.normal(0, 1, (3, 9)))
+    fit = Fit(Problem.build(x, t, None, 0.0, 1.0, Likelihood.BERNOULLI, None), np.full(9, 1e-2))
+    for v in 10.0 ** np.arange(-2, 1.1, 0.5):
+        fit.move_to(np.full(9, v))
+        own_mean, own_variance = fit.predict(x)
+        mean, sd = sample_posterior(x, t, prior_variance=v, diagnose=False).logits(x)
+        assert np.abs((own_mean - mean) / sd).max() < 0.3
+        assert np.abs(np.log(own_variance / sd**2)).mean() < 0.4
+
+
+@pytest.mark.parametrize("method", ["exact-flow", "hmc"])
+def test_a_mixture_moves_the_mean_alone(method):
+    """Weights that are right but for noise, and labels of as many new rows."""
+    rng = np.random.default_rng(6)
+    x, weights = draw_rows(rng, 200, 9), rng.normal(0, 1, (5, 9))
+    trained = weights + rng.normal(0, 0.4, weights.shape)
+    t = draw_labels(rng, x, weights)
+    options = {"method": method, "diagnose": False}
+    found = sample_posterior(x, t, prior_variance="auto", trained=trained, **options)
+    settings = found.info.settings
+    s = settings["network_share"]
+    assert 0 < s < 1
+    assert f"mean {s:.0%} of the way to the network, " in found.info.message
+    assert "posterior sd from the posterior's own" in found.info.message
+    assert settings["held_out_nll"] < settings["network_nll"]
+    variance = np.append(np.full(8, settings["prior_variance"]), INTERCEPT)
+    plain = sample_posterior(x, t, prior_variance=variance, **options)
+    np.testing.assert_allclose(found.mean, (1 - s) * plain.mean + s * trained, atol=1e-5)
+    np.testing.assert_allclose(found.covariance, plain.covariance, atol=1e-5)
+    np.testing.assert_allclose(
+        found.particles.mean(axis=1), found.mean, atol=1e-4 if method == "exact-flow" else 0.02
+    )
+
+
+@pytest.mark.parametrize("network", ["good", "overfitted", "over-regularised"])
+def test_intervals_hold_the_truth_as_often_as_they_say(network):
+    """Truth exactly logistic in the features, 20 labels of 800 rows, the call that is recommended.
+
+    With a covariance scaled by (1 − s)², as it once was, the good network has 0.45.
+    """
+    hits = []
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        weights = rng.normal(0, 0.5, (20, 11))
+        x = draw_rows(rng, 1_500, 11)
+        truth = 1 / (1 + np.exp(-x @ weights.T))
+        t = (rng.random(truth.shape) < truth).astype(float)
+        rows, v = {"good": (800, 0.1), "overfitted": (40, 10.0), "over-regularised": (800, 1e-3)}[
+            network
+        ]
+        options = {"diagnose": False}
+        trained = sample_posterior(x[:rows], t[:rows], prior_variance=v, **options).mean
+        options |= {"trained": trained, "validation": (x[800:1_200], t[800:1_200])}
+        found = sample_posterior(x[:800], t[:800], prior_variance="auto", **options)
+        low, high = found.predict_interval(x[1_200:], level=0.9)
+        hits.append(((low <= truth[1_200:]) & (truth[1_200:] <= high)).mean())
+    assert 0.85 < np.mean(hits) < 0.95
