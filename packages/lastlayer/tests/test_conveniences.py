@@ -11,8 +11,8 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from equivocal import UserError
 from lastlayer import sample_posterior
+from lastlayer.errors import UserError
 from lastlayer.sklearn import EnsembleKalmanClassifier, EnsembleKalmanMultilabel, neg_log_loss
 
 RNG = np.random.default_rng(0)
@@ -167,9 +167,9 @@ def test_rows_of_a_group_are_left_out_together():
     x, y = np.repeat(X, 2, axis=0), np.repeat(LABELS, 2, axis=0)
     names = np.repeat([f"p{i}" for i in range(40)], 2)
     model = EnsembleKalmanMultilabel().fit(x, y, groups=names)
-    assert "by 40 rows left out in turn" in model.posterior_.info.message
+    assert "by 40 of 40 rows, left out in turn" in model.posterior_.info.message
     split = EnsembleKalmanMultilabel().fit(x, y, groups=np.arange(80))
-    assert "by 80 rows left out in turn" in split.posterior_.info.message
+    assert "by 80 of 80 rows, left out in turn" in split.posterior_.info.message
     assert model.n_features_in_ == X.shape[1]
     with pytest.raises(UserError, match="one entry per row of X, got 3 for 80"):
         EnsembleKalmanMultilabel().fit(x, y, groups=[1, 2, 3])

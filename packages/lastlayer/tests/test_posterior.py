@@ -288,7 +288,7 @@ def test_the_first_call_keeps_lapack_to_one_thread() -> None:
     code = """
 import jax
 from threadpoolctl import threadpool_info
-from equivocal.machine import use_one_blas_thread
+from lastlayer.machine import use_one_blas_thread
 with use_one_blas_thread():
     jax.numpy.linalg.cholesky(jax.numpy.eye(3)).block_until_ready()
     print([pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"])
@@ -307,7 +307,7 @@ def test_any_thread_keeps_blas_to_one_thread_and_lifts_the_limit() -> None:
     code = """
 import json, threading
 from threadpoolctl import threadpool_info
-from equivocal.machine import use_one_blas_thread
+from lastlayer.machine import use_one_blas_thread
 
 def count():
     return [pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"]

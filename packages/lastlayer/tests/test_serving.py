@@ -70,15 +70,15 @@ def test_passes_of_other_threads_are_not_recorded(torch, net, belief):
 
 
 def test_batches_give_the_posterior_of_arrays(torch, net):
-    whole = from_torch(net, X, LABELS, prior_variance=0.5)
+    whole = from_torch(net, X, LABELS, validation=(X + 0.1, LABELS))
     data = torch.utils.data.TensorDataset(torch.tensor(X), torch.tensor(LABELS))
     loader = torch.utils.data.DataLoader(data, batch_size=16)
     others = torch.utils.data.TensorDataset(torch.tensor(X + 0.1), torch.tensor(LABELS))
     beside = torch.utils.data.DataLoader(others, batch_size=16)
-    streamed = LastLayer.from_torch(net, loader, prior_variance=0.5, validation=beside)
+    streamed = LastLayer.from_torch(net, loader, validation=beside)
     np.testing.assert_allclose(streamed.posterior.mean, whole.posterior.mean, atol=1e-5)
     generator = ((X[i : i + 16], LABELS[i : i + 16]) for i in range(0, 40, 16))
-    once = from_torch(net, generator, prior_variance=0.5)
+    once = from_torch(net, generator, validation=(X + 0.1, LABELS))
     np.testing.assert_allclose(once.posterior.mean, streamed.posterior.mean, atol=1e-5)
     mapped = last_layer_posterior(lambda x: x, iter([(X[:20], LABELS[:20]), (X[20:], LABELS[20:])]))
     assert mapped.posterior.mean.shape == (3, 3)
@@ -95,8 +95,8 @@ def test_missing_labels_of_a_network(torch, net):
     streamed = from_torch(net, batches, prior_variance=0.5)
     np.testing.assert_allclose(streamed.posterior.mean, by_hand.posterior.mean, atol=1e-5)
     beside = [(x + 0.1, t, c) for x, t, c in batches]
-    scored = from_torch(net, X, LABELS, validation=beside, prior_variance=0.5)
-    whole = from_torch(net, X, LABELS, validation=(X + 0.1, gaps, counts), prior_variance=0.5)
+    scored = from_torch(net, X, LABELS, validation=beside)
+    whole = from_torch(net, X, LABELS, validation=(X + 0.1, gaps, counts))
     assert scored.info.settings["held_out_nll"] == pytest.approx(
         whole.info.settings["held_out_nll"], rel=1e-5
     )

@@ -18,8 +18,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from equivocal import UserError
 from lastlayer import sample_posterior
+from lastlayer.errors import UserError
 from lastlayer.sklearn import EnsembleKalmanClassifier, EnsembleKalmanMultilabel
 
 RNG = np.random.default_rng(0)
