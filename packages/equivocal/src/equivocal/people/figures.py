@@ -99,16 +99,15 @@ def draw_people(people: pd.DataFrame, readings: pd.DataFrame) -> Figure:
         The tables of these names.
     """
     figure = Figure(figsize=(10.4, 6.4))
-    grid = figure.subplots(2, 3)
+    grid = figure.subplot_mosaic([["shares", "unlikely", "w"], ["areas", "legend", "legend"]])
     shares = people[people["measure"].isin(SHARES) & (people["comparable"] != "no")]
-    _draw_numbers(grid[0, 0], shares, "share of readings", (0, None))
-    _draw_constructions(grid[0, 1], people, readings)
-    _draw_differences(grid[0, 2], people)
-    _draw_numbers(grid[1, 0], people[people["measure"] == "area"], "area", (0.5, 1.03))
-    grid[1, 0].set_title("plausible against reversed", fontsize=9)
-    grid[0, 0].set_title("readings, people's numbers", fontsize=9)
-    _draw_legend(grid[1, 1], readings)
-    grid[1, 2].set_axis_off()
+    _draw_numbers(grid["shares"], shares, "share of readings", (0, None))
+    _draw_constructions(grid["unlikely"], people, readings)
+    _draw_differences(grid["w"], people)
+    _draw_numbers(grid["areas"], people[people["measure"] == "area"], "area", (0.5, 1.03))
+    grid["areas"].set_title("plausible against reversed", fontsize=9)
+    grid["shares"].set_title("readings, people's numbers", fontsize=9)
+    _draw_legend(grid["legend"], readings)
     return figure
 
 
