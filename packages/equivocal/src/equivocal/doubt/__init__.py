@@ -1,10 +1,17 @@
-"""Kinds of uncertainty compared: posteriors over some or all layers, ensembles, MC dropout.
+"""How much doubt is warranted, and which kinds of uncertainty come near it.
 
-comprehenders  a set of networks that answer together, its mean beliefs, and its file
-members        sets sampled from a posterior, deep ensembles, MC dropout
-scores         distance from the exact beliefs of the world; detection of reversals
-comparison     every kind under every score
-answers        the answers of a network under each kind, at every strength
-frontier       errors on reversals against errors on congruent sentences
-usefulness     errors as a function of the training corpus; strengths chosen without the truth
+`learn` is that of the core (`equivocal.world.learning`), imported when first used.
 """
+
+from typing import TYPE_CHECKING, Any
+
+from lastlayer.errors import import_name
+
+if TYPE_CHECKING:
+    from equivocal.world.learning import learn
+
+__all__ = ["learn"]
+
+
+def __getattr__(name: str) -> Any:
+    return import_name("equivocal", {"learn": "world.learning"}, name)

@@ -1,0 +1,109 @@
+"""In which ways the beginning of a sentence can have come about, whatever the probabilities.
+
+    P(words, event) = Σ_terms ± P(noise) P(construction | action) Π_r u_r(f_r) P(f_r | …)
+
+A term is a construction that was meant, at most one noise, and for every role what its filler has
+to be: *said* (one of some words, and mentioned), *skipped* (in its place something else was heard,
+so it is absent or was not mentioned) or *open*. A sentence that noise could have affected and did
+not has the probability 1 − Σ P(noise); so each noise also gives a term with a minus sign. Whoever
+has probabilities of their own for the choices of a grammar (`equivocal.world.learner`) sums these
+terms; `equivocal.world.corpus` does the same by enumeration, with the probabilities of the world.
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from equivocal.world.grammar import NO_FILLER, Construction, Disturbance, Grammar
+from equivocal.world.schema import WorldFile
+
+__all__ = ["SAID", "SKIPPED", "Term", "find_noise_share", "list_terms"]
+
+SAID, SKIPPED = "said", "skipped"
+Words = NDArray[np.bool_]  # (words,)
+Roles = dict[int, tuple[str, Words]]  # what is known of the fillers; other roles are open
+
+
+class Term(NamedTuple):
+    """One summand of the probability of what was heard."""
+
+    construction: int  # as it was meant
+    noise: str  # its name, or "" for none
+    factor: float  # of the probability of the noise; below 0 where it did not strike
+    roles: Roles
+
+
+def find_noise_share(grammar: Grammar, file: WorldFile, disturbance: Disturbance) -> float:
+    """Return the share of a noise's probability that one of its places or words has."""
+    name = grammar.constructions[disturbance.heard].noise
+    return disturbance.probability / file.noise[name].probability
+
+
+def list_terms(grammar: Grammar, file: WorldFile, pairs: NDArray[np.int32]) -> Iterator[Term]:
+    """Yield all terms of a prefix; `pairs` are words and markers, as from `World.encode`."""
+    plain, every = len(grammar.plain_constructions), np.ones(len(grammar.lexicon.words), dtype=bool)
+    for meant, construction in enumerate(grammar.constructions[:plain]):
+        noise = [each for each in grammar.disturbances if each.meant == meant]
+        for roles in _align(construction, pairs.tolist(), every):
+            yield Term(meant, "", 1.0, roles)
+            yield from _disturb(meant, noise, roles, grammar, file, sign=-1.0)
+        for each in noise:
+            for roles in _align(grammar.constructions[each.heard], pairs.tolist(), every):
+                yield from _disturb(meant, [each], roles, grammar, file, sign=1.0)
+
+
+def _disturb(
+    meant: int,
+    noise: list[Disturbance],
+    roles: Roles,
+    grammar: Grammar,
+    file: WorldFile,
+    sign: float,
+) -> Iterator[Term]:
+    """Add to a term what each noise needs, and leave out the noise that cannot have struck."""
+    order = grammar.constructions[meant].order
+    for each in noise:
+        needed: Roles = dict(roles)
+        for role, words in each.needs:
+            kind, said = roles.get(role, (SAID if role in order else SKIPPED, words))
+            needed[role] = (kind, said & words)
+        if all(kind == SAID and said.any() for kind, said in (needed[role] for role, _ in each.needs)):
+            share = find_noise_share(grammar, file, each)
+            yield Term(meant, grammar.constructions[each.heard].noise, sign * share, needed)
+
+
+def _align(
+    construction: Construction, pairs: list[list[int]], every: Words, place: int = 0
+) -> Iterator[Roles]:
+    """Yield in which roles of a construction, from a place of its order on, words can be heard."""
+    if not pairs:
+        yield {}
+    elif place < len(construction.order):
+        role = construction.order[place]
+        for rest in _align(construction, pairs, every, place + 1):
+            yield {role: (SKIPPED, every)} | rest
+        for said, left in _hear(construction, role, pairs, every):
+            for rest in _align(construction, left, every, place + 1):
+                yield {role: (SAID, said)} | rest
+
+
+def _hear(
+    construction: Construction, role: int, pairs: list[list[int]], every: Words
+) -> Iterator[tuple[Words, list[list[int]]]]:
+    """Yield what a role's filler may be if it is heard next, and the pairs after it."""
+    left = list(pairs)
+    beside, extra, before = construction.inserted or (NO_FILLER, NO_FILLER, False)
+    if beside == role and before:
+        if left.pop(0) != [extra, NO_FILLER]:
+            return
+        if not left:  # only the inserted word was heard, and the filler may be any
+            yield every, []
+            return
+    word, marker = left.pop(0)
+    if construction.find_markers(role, np.array([word], dtype=np.int32))[0] != marker:
+        return
+    if beside == role and not before and left and left.pop(0) != [extra, NO_FILLER]:
+        return
+    yield np.arange(len(every)) == word, left

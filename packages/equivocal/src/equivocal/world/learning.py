@@ -1,0 +1,312 @@
+"""Three learners of a world's probabilities: by counts, with pooled rates, and of known form.
+
+They form a ladder of what is known beforehand, between the networks, which know nothing of the
+world, and the truth, which knows everything: *counts* (`equivocal.world.learner`) knows roles,
+constructions and kinds of noise; *pooled* also expects that what is usually acted upon acts about
+as seldom with one action as with another; *form* knows the file of the world and infers the values
+of its declared parameters alone, so that nobody could do better. `learn` chooses one.
+"""
+
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import minimize
+from scipy.special import betaln, expit, gammaln, logit
+
+from equivocal.world.corpus import Corpus
+from equivocal.world.errors import ImpossibleSentenceError
+from equivocal.world.grammar import NO_FILLER
+from equivocal.world.learner import Array, CountingLearner, Learner
+from equivocal.world.queries import NO_NODE
+from equivocal.world.reweighting import Reweighting
+from equivocal.world.world import World
+from lastlayer.errors import UserError, check_known
+
+if TYPE_CHECKING:
+    from equivocal.world.learner import _Choices
+    from equivocal.world.spelling import Utterance
+
+__all__ = ["FormLearner", "PooledLearner", "learn"]
+
+FORM_DRAWS = 48  # each computes the probabilities of all derivations
+STEP = 1e-3  # of finite differences, on the logit scale
+
+
+class PooledLearner(CountingLearner):
+    """A learner whose rates of rare agents are shared between actions by hierarchical priors.
+
+    Rare agents of an action are the words heard more often as its patient than as its agent. They
+    act in a share ρ_a of its events, ρ_a ~ Beta(κ μ, κ (1 − μ)); among them the shares are
+    Dirichlet(κ′ / n); and their patients are Dirichlet(κ″ times the shares among all rare events).
+    μ and the three κ are drawn from their posterior on a grid, each draw with its own.
+    """
+
+    GRID = np.geomspace(0.3, 3_000, 15)  # of κ, κ′ and κ″
+    RATES = np.geomspace(1e-4, 0.5, 40)  # of μ
+
+    @cached_property
+    def _nouns(self) -> tuple[NDArray[np.intp], Array]:
+        """The words of agents, and (actions, words, 2): counts as agent and as patient of each."""
+        words = self.support[self.order[1]]
+        tables = []
+        for action in self.support[self.order[0]].tolist():
+            rows = self.rows.take(np.flatnonzero(self.rows.fillers[:, self.order[0]] == action))
+            agent, patient = (
+                np.bincount(
+                    rows.fillers[:, self.world.roles.index(role)] + 1,
+                    rows.weight,
+                    len(self.world.lexicon.words) + 1,
+                )[words + 1]
+                for role in ("agent", "patient")
+            )
+            tables.append(np.stack([agent, patient], axis=1))
+        return words, np.array(tables)
+
+    @cached_property
+    def _rare(self) -> NDArray[np.bool_]:
+        """(actions, words): heard more often as patient than as agent of the action."""
+        words, counts = self._nouns
+        rare: NDArray[np.bool_] = (counts[:, :, 1] > counts[:, :, 0]) & (words != NO_FILLER)
+        return rare
+
+    def _list_rare_contexts(self) -> list[dict[int, float]]:
+        """Return the counts of patients for each action and rare agent that was heard acting."""
+        found = []
+        for row, action in enumerate(self.support[self.order[0]].tolist()):
+            heard = self.tree.children[action].children if action in self.tree.children else {}
+            for word in self._nouns[0][self._rare[row]].tolist():
+                if word in heard:
+                    found.append(heard[word].counts)
+        return found
+
+    @cached_property
+    def _base(self) -> Array:
+        """Shares of patients among all events in which a rare agent acts."""
+        support = self.support[self.order[2]]
+        pooled = sum(
+            (
+                np.array([each.get(w, 0.0) for w in support.tolist()])
+                for each in self._list_rare_contexts()
+            ),
+            np.zeros(len(support)),
+        )
+        share = pooled + self.alpha / len(support)
+        return np.asarray(share / share.sum())
+
+    @cached_property
+    def _hyper(self) -> dict[str, Array]:
+        """Draws of μ, κ, κ′ and κ″ from their posterior on the grid, flat on it."""
+        rng = np.random.default_rng([self.seed, 11])
+        acting = self._nouns[1][:, :, 0]
+        rare = (acting * self._rare).sum(axis=1)
+        usual = acting.sum(axis=1) - rare
+        mu, kappa = (grid.ravel() for grid in np.meshgrid(self.RATES, self.GRID))
+        a, b = kappa * mu, kappa * (1 - mu)
+        fit = (betaln(rare[:, None] + a, usual[:, None] + b) - betaln(a, b)).sum(axis=0)
+        picked = _pick(fit, self.draws, rng)
+        within = [acting[row, self._rare[row]] for row in range(len(acting))]
+        even = [np.full(len(part), 1 / len(part)) for part in within if len(part)]
+        shares = _weigh_concentrations([part for part in within if len(part)], even, self.GRID)
+        support = self.support[self.order[2]].tolist()
+        contexts = [
+            np.array([each.get(w, 0.0) for w in support]) for each in self._list_rare_contexts()
+        ]
+        patients = _weigh_concentrations(contexts, [self._base] * len(contexts), self.GRID)
+        return {
+            "rate": mu[picked],
+            "spread": kappa[picked],
+            "agents": self.GRID[_pick(shares, self.draws, rng)],
+            "patients": self.GRID[_pick(patients, self.draws, rng)],
+        }
+
+    def _weigh(self, text: "Utterance", role: int, draws: int | None) -> tuple[Array, Array]:
+        """Average over the draws; the mean is their mean, for there is no closed form."""
+        units, total = super()._weigh(text, role, self.draws)
+        if draws is None:
+            return units.mean(axis=0, keepdims=True), total.mean(keepdims=True)
+        return units, total
+
+    def choose_fillers(self, choices: "_Choices", path: tuple[int, ...], counts: Array) -> Array:
+        """Share the rates of rare agents, and what they act upon."""
+        actions = self.support[self.order[0]].tolist()
+        if not 1 <= len(path) <= 2 or "patient" not in self.world.roles:
+            return super().choose_fillers(choices, path, counts)
+        rare, hyper = self._rare[actions.index(path[0])], self._hyper
+        if len(path) == 2:
+            words = self._nouns[0].tolist()
+            if self.world.roles[self.order[2]] != "patient" or not rare[words.index(path[1])]:
+                return super().choose_fillers(choices, path, counts)
+            alpha = counts + hyper["patients"][:, None] * self._base
+            return choices.dirichlet((4, *path), np.maximum(alpha, 1e-9))
+        if not rare.any() or rare.all() or self.world.roles[self.order[1]] != "agent":
+            return super().choose_fillers(choices, path, counts)
+        acting, a = counts[rare].sum(), hyper["spread"] * hyper["rate"]
+        split = np.stack([a + acting, hyper["spread"] - a + counts.sum() - acting], axis=1)
+        rate = choices.dirichlet((6, *path), split)
+        chance = np.empty((self.draws, len(counts)))
+        within = counts[rare] + hyper["agents"][:, None] / rare.sum()
+        chance[:, rare] = rate[:, :1] * choices.dirichlet((7, *path), within)
+        outside = counts[~rare] + self.alpha / (~rare).sum()
+        chance[:, ~rare] = rate[:, 1:] * choices.dirichlet((8, *path), outside)
+        return chance
+
+
+def _weigh_concentrations(counts: list[Array], bases: list[Array], grid: Array) -> Array:
+    """Return (grid,): log P(counts) where shares are Dirichlet(κ base), for each κ of a grid."""
+    total = np.zeros(len(grid))
+    for count, base in zip(counts, bases, strict=True):
+        alpha = grid[:, None] * base
+        total += gammaln(grid) - gammaln(grid + count.sum())
+        total += (gammaln(alpha + count) - gammaln(alpha)).sum(axis=1)
+    return total
+
+
+def _pick(log_weight: Array, size: int, rng: np.random.Generator) -> NDArray[np.intp]:
+    weight = np.exp(log_weight - log_weight.max())
+    return rng.choice(len(weight), size, p=weight / weight.sum())
+
+
+class FormLearner(Learner):
+    """A learner who knows the file of the world, and infers the values of its parameters.
+
+    The posterior of the values, with a flat prior on their ranges, is sampled by importance: a
+    Gaussian at its mode, on the logit scale, whose draws are weighted and drawn again.
+    """
+
+    def __init__(self, world: World, corpus: Corpus, **options: Any) -> None:
+        super().__init__(world, **options)
+        self._scale = Reweighting(world)
+        specs = world.file.parameters
+        self._least = np.array([spec.least for spec in specs.values()])
+        self._width = np.array([spec.most for spec in specs.values()]) - self._least
+        self._counts = _join_counts(corpus, self._scale.world.all_derivations)
+
+    @cached_property
+    def values(self) -> tuple[Array, Array]:
+        """Draws of the parameters, (draws, parameters), and the weights of all derivations."""
+        start = logit(
+            (np.array([*self._scale.world.parameters.values()]) - self._least) / self._width
+        )
+        found = minimize(self._score, np.clip(start, -8, 8), method="BFGS", options={"gtol": 1e-2})
+        precision = _compute_hessian(self._score, found.x)
+        spread = np.linalg.cholesky(np.linalg.inv(precision))
+        rng = np.random.default_rng([self.seed, 12])
+        noise = rng.standard_normal((FORM_DRAWS, len(found.x)))
+        places = found.x + noise @ spread.T
+        weights = np.array([self._compute_weights(place) for place in places])
+        fit = np.array(
+            [-self._score(place, row) for place, row in zip(places, weights, strict=True)]
+        )
+        picked = _pick(fit + 0.5 * (noise**2).sum(axis=1), self.draws, rng)
+        return self._least + self._width * expit(places[picked]), weights[picked]
+
+    def _compute_weights(self, place: Array) -> Array:
+        values = self._least + self._width * expit(place)
+        names = self._scale.world.parameters
+        return self._scale.compute_weights(dict(zip(names, values.tolist(), strict=True)))
+
+    def _score(self, place: Array, weights: Array | None = None) -> float:
+        """Return −log P(corpus, values) on the logit scale."""
+        weights = self._compute_weights(place) if weights is None else weights
+        heard = self._counts > 0
+        fit = self._counts[heard] @ np.log(weights[heard])
+        return float(-fit - np.log(expit(place)).sum() - np.log(expit(-place)).sum())
+
+    def _weigh(self, text: "Utterance", role: int, draws: int | None) -> tuple[Array, Array]:
+        world, everything = self.world, self._scale.world.all_derivations
+        pairs = world.encode(text)
+        node = everything.tree.find(pairs)
+        if node == NO_NODE:
+            raise ImpossibleSentenceError(
+                f"nothing that can happen in world {world.name!r} begins with {str(text)!r}, "
+                'whatever its parameters are; a learner with prior="counts" has a belief.'
+            )
+        rows = everything.derivations
+        fits = everything.tree.node_of[:, len(pairs) - 1] == node
+        heard = rows.take(np.flatnonzero(fits & (rows.fillers[:, role] != NO_FILLER)))
+        adds = np.array([each.adds[role] for each in world.grammar.constructions])
+        meaning = world.lexicon.features[heard.fillers[:, role]].astype(float)
+        meaning = np.maximum(meaning, world.grammar.added_features[adds[heard.construction]])
+        meaning[:, role] = 1.0
+        weights = self.values[1][:, fits & (rows.fillers[:, role] != NO_FILLER)]
+        if draws is None:
+            weights = weights.mean(axis=0, keepdims=True)
+        return weights @ meaning, weights.sum(axis=1)
+
+
+def _join_counts(corpus: Corpus, everything: Corpus) -> Array:
+    """Return how often each derivation of a world occurs in a corpus."""
+    known, heard = everything.derivations, corpus.distinct().derivations
+    tables = [
+        np.column_stack([rows.construction, rows.fillers, rows.said]) for rows in (known, heard)
+    ]
+    _, group = np.unique(np.concatenate(tables), axis=0, return_inverse=True)
+    group = group.ravel()
+    place = np.full(group.max() + 1, -1)
+    place[group[: len(known)]] = np.arange(len(known))
+    found = place[group[len(known) :]]
+    if (heard.weight[found < 0] > 0).any():
+        raise UserError("the corpus has sentences that this world cannot have; give its own world.")
+    return np.bincount(found, heard.weight, len(known)).astype(np.float64)
+
+
+def _compute_hessian(function: Any, at: Array) -> Array:
+    """Compute second derivatives by central differences, with a floor on the curvature."""
+    size, step = len(at), STEP * 30
+    unit = np.eye(size) * step
+    result = np.empty((size, size))
+    middle = function(at)
+    for i in range(size):
+        result[i, i] = (function(at + unit[i]) - 2 * middle + function(at - unit[i])) / step**2
+        for j in range(i):
+            corners = function(at + unit[i] + unit[j]) + function(at - unit[i] - unit[j])
+            corners -= function(at + unit[i] - unit[j]) + function(at - unit[i] + unit[j])
+            result[i, j] = result[j, i] = corners / (4 * step**2)
+    values, vectors = np.linalg.eigh(result)
+    return np.asarray((vectors * np.maximum(values, 0.05)) @ vectors.T)
+
+
+def learn(
+    world: World,
+    corpus: Corpus,
+    prior: Literal["counts", "pooled", "form"] = "counts",
+    pseudo_count: float = 1.0,
+    *,
+    draws: int = 400,
+    seed: int = 0,
+) -> Learner:
+    """Learn the probabilities of a world from sentences with their events.
+
+    Parameters
+    ----------
+    world : World
+        Whose roles, constructions and kinds of noise are known beforehand.
+    corpus : Corpus
+        Sentences of this world, as `World.sample` draws them.
+    prior : {"counts", "pooled", "form"}
+        What else is known: nothing; that rare agents are about as rare with one action as with
+        another; or the file of the world, but for the values of its parameters.
+    pseudo_count : float
+        α, the total weight of the prior of each choice, in sentences.
+    draws, seed : int
+        How many learners are drawn for intervals, members and entropies, and from which seed.
+
+    Returns
+    -------
+    Learner
+        With `beliefs(text, role)`, `interval`, `members` and `entropies`.
+
+    Raises
+    ------
+    UserError
+        Where the prior is unknown, α is not above 0, or the world has no parameters to infer.
+    """
+    check_known(prior, ("counts", "pooled", "form"), "prior", "learn: ")
+    if not pseudo_count > 0:
+        raise UserError(f"pseudo_count must be above 0, got {pseudo_count!r}.")
+    if prior == "form":
+        return FormLearner(world, corpus, draws=draws, seed=seed)
+    kind = PooledLearner if prior == "pooled" else CountingLearner
+    return kind(world, corpus, pseudo_count=pseudo_count, draws=draws, seed=seed)
