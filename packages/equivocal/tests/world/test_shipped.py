@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from equivocal.world import World
+from equivocal.world import World, find_role_reversals
 
 DATA = Path(__file__).parents[1] / "data"
 
@@ -74,3 +74,20 @@ def test_passives_are_a_tenth_of_six_actions(sg2018: World) -> None:
     derivations = sg2018.all_derivations.derivations
     passive = derivations.weight[derivations.construction == 1].sum()
     assert passive == pytest.approx(6 / 12 * 0.1)
+
+
+def test_true_beliefs_about_reversals_of_graded_spread() -> None:
+    """So that no single answer is near all of them, and neither is anything shrunk towards one."""
+    world = World.load("graded")
+    literal = np.array([item.literal for item in find_role_reversals(world)])
+    assert len(literal) == 80
+    assert literal.min() < 0.02
+    assert literal.max() > 0.98
+    assert (np.histogram(literal, np.linspace(0, 1, 5))[0] >= 10).all()
+    heard = world.sample(10_000, seed=0).to_dataframe().set_index(["action", "agent", "patient"])
+    counts = heard["count"].groupby(level=[0, 1, 2]).sum()
+    triples = {(item.action, item.patient, item.agent) for item in find_role_reversals(world)}
+    times = np.array([counts.get(triple, 0) for triple in triples])
+    assert (times == 0).any()
+    assert (times == 1).any()
+    assert (times >= 10).any()
