@@ -133,11 +133,11 @@ def test_reading_times_of_every_word_are_not_joined_with_constituents(tmp_path: 
 
 def test_power_is_written_with_its_figure(tmp_path: Path) -> None:
     (tmp_path / "m.csv").write_text(
-        "suite,item,rival,update\n" + "".join(f"a,{i},0,{i**2}\n" for i in range(5)) + "b,9,0,1\n"
+        "item,rival,update\n" + "".join(f"{i},0,{i**2}\n" for i in range(5))
     )
     made = run(
         *SIMULATE[:2], "--power", "--participants", "6,4", "--items", "5", "--runs", "4",
-        "--measures", "m.csv", "--measure", "update", "--where", "suite=a", "--slopes",
+        "--measures", "m.csv", "--measure", "update", "--slopes",
         "--out", "pow", cwd=tmp_path,
     )  # fmt: skip
     assert made.returncode == 0, made.stderr
@@ -152,7 +152,6 @@ def test_power_is_written_with_its_figure(tmp_path: Path) -> None:
     assert settings == {
         "measures": "m.csv",
         "measure": "update",
-        "where": ["suite=a"],
         "participants": [4, 6],
         "items": [5],
         "runs": 4,
@@ -249,7 +248,7 @@ def test_mistakes(tmp_path: Path) -> None:
         (["--participants", "10,20"], "are for --power; add that"),
         (["--runs", "9"], "are for --power; add that"),
         (["--slopes"], "are for --power; add that"),
-        (["--measure", "x"], "--measure and --where are for a table of --measures"),
+        (["--measure", "x"], "--measure names a column of the table --measures"),
         (["--power", "--participants", "4999", "--items", "2"], "at most 5000 can be fitted"),
     ):
         assert message in fails("people", "simulate", *options, cwd=tmp_path)

@@ -95,14 +95,6 @@ def test_separation_names_the_predictors() -> None:
         compare_models(join(level, measures, (), ["kind"]), family="binomial")
 
 
-def test_groups_with_one_answer_are_counted() -> None:
-    trials, measures = answers()
-    first = trials["participant"] == "p01"
-    trials["response"] = trials["response"].mask(first, 1.0)
-    found = compare_models(join(trials, measures), family="binomial")
-    assert "1 of 16 participants have one answer only" in found.notes
-
-
 def test_options_that_do_not_fit_the_family_are_refused() -> None:
     joined = join(*answers())
     with pytest.raises(UserError, match="--log is for numbers, .* leave one out"):

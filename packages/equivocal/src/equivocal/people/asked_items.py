@@ -24,8 +24,6 @@ from equivocal.world import (
     find_plausibility_items,
 )
 
-__all__ = ["ITEM_READINGS", "AskedItems", "Question", "ask_about_items", "believe_ideal"]
-
 ITEM_READINGS = ("literal", "reversed", "other")
 ANY = "any"
 PROBES = ("agent", "patient")

@@ -12,10 +12,6 @@ from lastlayer.errors import UserError
 __all__ = ["compare", "published", "simulate"]
 
 Column = Annotated[str | None, typer.Option(help="Column of the trials.")]
-Where = Annotated[
-    list[str] | None,
-    typer.Option(help="Keep only rows with COLUMN=VALUE, in the tables that have it; repeatable."),
-]
 Slopes = Annotated[
     bool, typer.Option("--slopes", help="Let the effect differ between participants.")
 ]
@@ -66,10 +62,11 @@ def compare(
         ),
     ] = None,
     spillover: Annotated[
-        int,
-        typer.Option(min=0, max=5, help="Add measures and controls of so many previous words."),
+        int, typer.Option(min=0, max=5, help="Add measures and controls of so many previous words.")
     ] = 0,
-    where: Where = None,
+    where: Annotated[
+        list[str] | None, typer.Option(help="Keep only rows with COLUMN=VALUE; repeatable.")
+    ] = None,
     log: Annotated[bool, typer.Option("--log", help="Model the response's logarithm.")] = False,
     slopes: Slopes = False,
     folder: console.Folder = Path("runs/compare"),
@@ -133,7 +130,6 @@ def simulate(
     measure: Annotated[
         str | None, typer.Option(help="The measure that has the effect [the first].")
     ] = None,
-    where: Where = None,
     power: Annotated[
         bool, typer.Option("--power", help="How often would the effect be found?")
     ] = False,
@@ -158,8 +154,8 @@ def simulate(
             "--runs, --slopes and several numbers of participants or items are for --power; add "
             "that, or leave them out."
         )
-    if not measures and (measure or where):
-        raise UserError("--measure and --where are for a table of --measures; add that.")
+    if measure and not measures:
+        raise UserError("--measure names a column of the table --measures; add that.")
     experiment = Experiment(
         participants=sizes[0][0],
         items=sizes[1][0],
@@ -172,7 +168,7 @@ def simulate(
         noise_sd=noise_sd,
         seed=seed,
     )
-    how: dict[str, Any] = {"measures": measures, "measure": measure, "where": where or []}
+    how: dict[str, Any] = {"measures": measures, "measure": measure}
     if power:
         how |= {"runs": runs or RUNS, "slopes": slopes}
         show_summary(simulate_power(experiment, *sizes, folder, **how).summary)

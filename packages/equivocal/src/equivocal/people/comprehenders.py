@@ -27,8 +27,6 @@ from equivocal.people.asked_items import PROBES, AskedItems, Question, believe_i
 from equivocal.progress import Advance
 from lastlayer import Posterior
 
-__all__ = ["IDEAL", "answer_questions", "believe_all", "compute_question_features"]
-
 Arrays = dict[str, np.ndarray]  # by comprehender
 
 IDEAL, TRAINED, ENSEMBLE = "ideal", "trained", "deep ensemble"

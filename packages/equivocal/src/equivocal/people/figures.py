@@ -12,8 +12,6 @@ from matplotlib.figure import Figure
 
 from equivocal.figure_style import COLOURS, apply_style
 
-__all__ = ["draw_comparison", "draw_people", "draw_power"]
-
 MODELS = {"alone": ("o", COLOURS[0], "added alone"), "together": ("s", COLOURS[1], "beyond others")}
 MARKERS = "osD^vP*X"
 PEOPLE: dict[str, Any] = {"color": COLOURS[6], "marker": "*", "ms": 11, "ls": "none"}

@@ -24,13 +24,7 @@ import pandas as pd
 from scipy import stats
 
 from equivocal.people.join import Joined
-from equivocal.people.responses import (
-    Response,
-    check_groups,
-    check_separation,
-    note_constant,
-    prepare_response,
-)
+from equivocal.people.responses import Response, check_groups, check_separation, prepare_response
 from equivocal.progress import Advance
 from equivocal.statistics import MixedFit, RandomPart, check_trials, fit_logistic, fit_mixed
 from lastlayer.errors import UserError, join_names
@@ -126,7 +120,6 @@ def compare_models(
     log: bool = False,
     slopes: bool = False,
     advance: Advance = lambda *_: None,
-    most_effects: int = MOST_LEVELS,
 ) -> Comparison:
     """Fit models with and without each measure.
 
@@ -143,8 +136,6 @@ def compare_models(
         Let the effect of each measure differ between participants.
     advance : callable
         Called with the number of models done, the total and "fitting".
-    most_effects : int
-        Refuse models with more random effects than this; memory grows with the square.
 
     Returns
     -------
@@ -162,13 +153,13 @@ def compare_models(
     if response.counts is not None:  # proportions, corrected for rounding
         joined = replace(joined, trials=trials.assign(response=y))
     check_groups(trials)
-    notes = [*joined.notes, *note_constant(trials, response)]
+    notes = list(joined.notes)
     measures = select_varying(trials, joined.measures, notes)
     notes += _note_positions(joined)
     design = Design(trials, measures, joined.controls)
     pairs = _pair_models(measures, _select_independent(design, measures, notes), slopes)
     counts = {f"{name}s": trials[name].nunique() for name in ("participant", "item")}
-    _check_models(response, design, pairs, counts, most_effects)
+    _check_models(response, design, pairs, counts)
     fits, restricted = _fit_all(response, design, pairs, advance)
     unit = 1.0 if response.binomial else float(y.std(ddof=1))  # log odds are not standardised
     rows = [
@@ -181,13 +172,13 @@ def compare_models(
 
 
 def _check_models(
-    response: Response, design: Design, pairs: list[Pair], counts: dict[str, int], most_effects: int
+    response: Response, design: Design, pairs: list[Pair], counts: dict[str, int]
 ) -> None:
     """Refuse models that are too large, have too few trials, or cannot be estimated."""
     way_out, most_slopes = "keep some of them with --where", max(len(p.full.slopes) for p in pairs)
     if most_slopes:
         way_out = f"choose fewer measures with --measure, leave out --slopes, or {way_out}"
-    check_size(counts["participants"], counts["items"], most_slopes, way_out, most_effects)
+    check_size(counts["participants"], counts["items"], most_slopes, way_out)
     most_measures = max(len(pair.full.measures) for pair in pairs)
     check_trials(len(response.values), design.width + most_measures)
     for model in dict.fromkeys(pair.full for pair in pairs):
@@ -197,12 +188,11 @@ def _check_models(
 def _note_positions(joined: Joined) -> list[str]:
     """Note that several words of a sentence are analysed together, if they are."""
     places = joined.trials.get("position", pd.Series()).nunique()
-    if "position" in joined.controls or places < 2:
-        return []
-    return [
-        f"{places} word positions are taken together; --control position allows for a "
-        "trend over them, --where position=N keeps one"
-    ]
+    note = (
+        f"{places} word positions are taken together; --control position allows for a trend over "
+        "them, --where position=N keeps one"
+    )
+    return [note] if places > 1 and "position" not in joined.controls else []
 
 
 def _fit_all(
@@ -232,13 +222,12 @@ def _select_independent(design: Design, measures: list[str], notes: list[str]) -
     kept = list(measures)
     for name in measures:
         others = [other for other in kept if other != name]
-        if not design.is_determined(name, others):
-            continue
-        kept = others
-        notes.append(
-            f"{name} is determined by other measures, so it is fitted alone and not together with "
-            "them; choose with --measure"
-        )
+        if design.is_determined(name, others):
+            kept = others
+            notes.append(
+                f"{name} is determined by other measures, so it is fitted alone and not together "
+                "with them; choose with --measure"
+            )
     return kept
 
 
@@ -256,11 +245,7 @@ def _pair_models(measures: list[str], free: list[str], slopes: bool) -> list[Pai
 
 
 def _describe_pair(
-    pair: Pair,
-    fits: dict[Model, MixedFit],
-    restricted: MixedFit,
-    design: Design,
-    response: float,
+    pair: Pair, fits: dict[Model, MixedFit], restricted: MixedFit, design: Design, response: float
 ) -> dict[str, Any]:
     """Describe a measure: its coefficient by REML, criteria by maximum likelihood, random parts.
 
@@ -293,20 +278,18 @@ def _describe_pair(
     }
 
 
-def check_size(
-    participants: int, items: int, slopes: int, way_out: str, most: int = MOST_LEVELS
-) -> None:
+def check_size(participants: int, items: int, slopes: int, way_out: str) -> None:
     """Refuse more random effects than a fit can hold.
 
     There is an intercept for each participant and item, and a slope for each participant and
     measure.
     """
     columns = items + participants * (1 + slopes)
-    if columns > most:
+    if columns > MOST_LEVELS:
         also = f" (each with {slopes + 1})" if slopes else ""
         raise UserError(
             f"{participants} participants{also} and {items} items make {columns} random effects, "
-            f"and at most {most} can be fitted here; {way_out}."
+            f"and at most {MOST_LEVELS} can be fitted here; {way_out}."
         )
 
 

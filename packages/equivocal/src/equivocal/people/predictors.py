@@ -12,8 +12,6 @@ import pandas as pd
 from equivocal.people.trial_tables import NETWORK
 from lastlayer.errors import UserError
 
-MOST_PREVIOUS = 5
-
 
 def name_with_previous(names: Sequence[str], spillover: int) -> list[str]:
     """Return names, each followed by the names for previous words.
@@ -47,8 +45,6 @@ def add_previous_words(table: pd.DataFrame, spillover: int, names: Sequence[str]
     UserError
         Where there are no whole numbers to count back from, or a name is taken.
     """
-    if not 0 <= spillover <= MOST_PREVIOUS:
-        raise UserError(f"--spillover must be from 0 to {MOST_PREVIOUS}, got {spillover}.")
     if not spillover:
         return table
     position = pd.to_numeric(table.get("position", pd.Series("none")), errors="coerce")

@@ -27,7 +27,6 @@ from lastlayer.errors import join_names
 __all__ = ["compare_with_people", "describe_people", "load_people", "summarise_scores"]
 
 SHARES = ("not literal", "reversed")
-DIFFERENCES = ("w", "b", "w/b")
 FLOOR = 1.0  # expected deviance of each share under the true p, see (1)
 
 
@@ -77,7 +76,7 @@ def _find_counterpart(
         return counterpart | _find_order(human, name, readings)
     if measure == "area":
         return counterpart | _find_value(human, name, areas, "area")
-    if measure in (*SHARES, *DIFFERENCES):
+    if measure in (*SHARES, "w", "b", "w/b"):
         return counterpart | _find_value(human, name, readings, "value", measure=measure)
     return counterpart
 

@@ -13,17 +13,14 @@ from equivocal.people.agreement import Estimate, bootstrap, summarise_answers
 from equivocal.people.asked_items import ANY, ITEM_READINGS, AskedItems
 from equivocal.world import PLAUSIBILITY
 
-__all__ = ["tabulate_areas", "tabulate_readings"]
-
 DRAWS = 400  # resamples of the bootstrap
-Beliefs = Mapping[str, np.ndarray]
-Networks = Mapping[str, np.ndarray]  # (participants,): the network of each
+Arrays = Mapping[str, np.ndarray]  # by comprehender
 
 
 def tabulate_readings(
     asked: AskedItems,
-    beliefs: Beliefs,
-    networks: Networks | None = None,
+    beliefs: Arrays,
+    networks: Arrays | None = None,
     *,
     draws: int = DRAWS,
     seed: int = 0,
@@ -58,8 +55,11 @@ def tabulate_readings(
                 own = believed[:, chosen]
                 if not len(chosen) or np.isnan(own).any():
                     continue
-                head = {"comprehender": name, "construction": construction}
-                head |= {"plausibility": plausibility}
+                head = {
+                    "comprehender": name,
+                    "construction": construction,
+                    "plausibility": plausibility,
+                }
                 names = asked.names[chosen]
                 sizes = {"participants": len(own), "items": len(set(names))}
                 estimates = summarise_answers(
@@ -81,8 +81,8 @@ def tabulate_readings(
 
 def tabulate_areas(
     asked: AskedItems,
-    beliefs: Beliefs,
-    networks: Networks | None = None,
+    beliefs: Arrays,
+    networks: Arrays | None = None,
     *,
     draws: int = DRAWS,
     seed: int = 0,
@@ -90,8 +90,7 @@ def tabulate_areas(
     """Tabulate how well beliefs distinguish plausible sentences from their reversals.
 
     `area` is P(belief in the literal reading of the plausible sentence > that of its reversal),
-    over items, questions and pairs of participants, ties counting half. `drawn` is the same
-    probability for single answers, literal or not, that are drawn from the beliefs.
+    over items, questions and pairs of participants, ties counting half.
 
     Parameters
     ----------
@@ -101,8 +100,7 @@ def tabulate_areas(
     Returns
     -------
     DataFrame
-        comprehender, construction, plausibility (of the reversal), area, low, high (95 %), drawn,
-        drawn_low, drawn_high, items.
+        comprehender, construction, plausibility (of the reversal), area, low, high (95 %), items.
     """
     rows = []
     for construction in asked.constructions:
@@ -113,10 +111,9 @@ def tabulate_areas(
                 if not len(pairs) or np.isnan(literal).any():
                     continue
                 items = asked.names[pairs[:, 0]]
-                found = _compute_areas(literal, items, (networks or {}).get(name), draws, seed)
+                found = _compute_area(literal, items, (networks or {}).get(name), draws, seed)
                 rows.append((name, construction, plausibility, *found, len(set(items))))
-    columns = ["comprehender", "construction", "plausibility", "area", "low", "high"]
-    columns += ["drawn", "drawn_low", "drawn_high", "items"]
+    columns = ["comprehender", "construction", "plausibility", "area", "low", "high", "items"]
     return pd.DataFrame(rows, columns=columns)
 
 
@@ -130,21 +127,19 @@ def _pair_questions(asked: AskedItems, construction: str, plausibility: str) -> 
     return np.array(pairs, int).reshape(-1, 2)
 
 
-def _compute_areas(
+def _compute_area(
     literal: np.ndarray, items: np.ndarray, network: np.ndarray | None, draws: int, seed: int
 ) -> list[float]:
-    """Compute `area` and `drawn`, each with its interval, from (participants, pairs, 2)."""
+    """Compute `area` with its interval, from (participants, pairs, 2)."""
     above, below = literal[..., 0], literal[..., 1]
     gap = above[:, None] - below[None]
     wins = (gap > 0) + (gap == 0) / 2  # (participants, participants, pairs)
-    mean = 0.5 + (above - below) / 2  # (participants, pairs)
     own = np.zeros(len(literal), int) if network is None else network
     group, item = (np.unique(each, return_inverse=True)[1] for each in (own, items))
 
     def compute(copies: np.ndarray, each: np.ndarray) -> list[float]:
         p, q = copies[group] / copies[group].sum(), each[item] / each[item].sum()
-        return [float(p @ (wins @ q) @ p), float(p @ mean @ q)]
+        return [float(p @ (wins @ q) @ p)]
 
     sizes = int(group.max()) + 1, int(item.max()) + 1
-    found = bootstrap(compute, sizes, draws, seed, only_items=network is None)
-    return found.ravel().tolist()
+    return bootstrap(compute, sizes, draws, seed, only_items=network is None)[0].tolist()

@@ -87,7 +87,8 @@ def _prepare_answers(trials: pd.DataFrame, log: bool) -> Response:
             "behind proportions with --counts.",
         )
     for name in ("participant", "item"):
-        if _find_constant(trials, values, name).all():
+        groups = pd.Series(values, trials.index).groupby(trials[name])
+        if ((groups.max() == 0) | (groups.min() == 1)).all():
             raise UserError(
                 f"every {name} has one answer in all its trials, so that the variance of {name}s "
                 f"has no finite estimate; is --{name} the right column? If so, average the answers "
@@ -100,24 +101,6 @@ def _refuse_first(wrong: pd.DataFrame, message: str) -> None:
     """Raise an error about the first of the wrong trials, if there are any."""
     for _, first in wrong.iterrows():
         raise UserError(message.format(**first))
-
-
-def _find_constant(trials: pd.DataFrame, values: np.ndarray, name: str) -> pd.Series:
-    """Return for each participant, or each item, whether its answers are all 0 or all 1."""
-    groups = pd.Series(values, trials.index).groupby(trials[name])
-    return (groups.max() == 0) | (groups.min() == 1)
-
-
-def note_constant(trials: pd.DataFrame, response: Response) -> list[str]:
-    """Note how many participants and items have one answer only; a model tolerates some."""
-    if not response.binomial:
-        return []
-    notes = []
-    for name in ("participant", "item"):
-        alike = _find_constant(trials, response.values, name)
-        if alike.any():
-            notes.append(f"{int(alike.sum())} of {len(alike)} {name}s have one answer only")
-    return notes
 
 
 def check_groups(trials: pd.DataFrame) -> None:
@@ -155,11 +138,9 @@ def check_separation(response: Response, X: np.ndarray, names: Sequence[str]) ->
         for k, name in enumerate(names, start=1)
         if find_separation(response.values, X[:, [0, k]], response.counts) is not None
     ]
-    moved = np.abs(direction[1:]) > 1e-6  # those that separate together, if none does alone
-    guilty = alone or [name for name, used in zip(names, moved, strict=True) if used]
+    together = [name for name, by in zip(names, direction[1:], strict=True) if abs(by) > 1e-6]
     raise UserError(
-        f"{join_names(dict.fromkeys(guilty), most=4)} separates the answers: they are all 1 above "
-        "some value and all 0 below it, or the same throughout one level, so that the coefficient "
-        "has no finite estimate; leave it out (--measure, --control), or add trials in which the "
-        "other answer is given."
+        f"{join_names(dict.fromkeys(alone or together), most=4)} separates the answers (1 above "
+        "some value and 0 below it, or the same throughout one level), so that its coefficient "
+        "has no finite estimate; leave it out, or add trials in which the other answer is given."
     )

@@ -3,18 +3,11 @@
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 
-from equivocal.people.simulate import (
-    Experiment,
-    build_stimuli,
-    check_counts,
-    estimate_power,
-    simulate,
-)
-from equivocal.people.trial_tables import filter_rows, parse_where, read_measures
+from equivocal.people.simulate import Experiment, build_stimuli, estimate_power, simulate
+from equivocal.people.trial_tables import read_measures
 from equivocal.people.trials_result import TrialsResult, check_folder, record_inputs
 from equivocal.progress import progress
 
@@ -30,7 +23,6 @@ def simulate_trials(
     *,
     measures: str | Path | None = None,
     measure: str | None = None,
-    where: Sequence[str] = (),
 ) -> TrialsResult:
     """Simulate the trials of an experiment whose true effect is known.
 
@@ -44,8 +36,6 @@ def simulate_trials(
         A CSV file with a row for each item and word; by default two made-up measures.
     measure : str, optional
         The measure that has the effect; by default the first.
-    where : sequence of str
-        Keep only rows of the measures with COLUMN=VALUE.
 
     Returns
     -------
@@ -58,7 +48,8 @@ def simulate_trials(
         If the measures cannot be used, or a user's file would be overwritten.
     """
     experiment = experiment or Experiment()
-    table, settings = _read_stimuli(measures, where)
+    path = None if measures is None else Path(measures)
+    table, settings = path and read_measures(path), record_inputs(measures=path)
     trials, used, name = simulate(experiment, table, measure)
     rt = trials["rt"]
     result = TrialsResult(
@@ -86,7 +77,6 @@ def simulate_power(
     slopes: bool = False,
     measures: str | Path | None = None,
     measure: str | None = None,
-    where: Sequence[str] = (),
 ) -> TrialsResult:
     """Estimate power: simulate and analyse many experiments, and count how often p < 0.05.
 
@@ -102,7 +92,7 @@ def simulate_power(
         How many experiments to simulate for each combination.
     slopes : bool
         Whether the analysis lets the effect differ between participants.
-    measures, measure, where
+    measures, measure
         As in `simulate_trials`.
 
     Returns
@@ -117,9 +107,9 @@ def simulate_power(
         overwritten.
     """
     experiment, out = experiment or Experiment(), Path(out)
-    table, settings = _read_stimuli(measures, where)
+    path = None if measures is None else Path(measures)
+    table, settings = path and read_measures(path), record_inputs(measures=path)
     stimuli, name = (None, "surprise") if table is None else build_stimuli(table, measure)
-    check_counts(participants, items, slopes=slopes)
     check_folder(out, "power", ["power.csv"], settings)  # before minutes of simulation
     with progress("power") as advance:
         power = estimate_power(
@@ -152,12 +142,3 @@ def describe_power(table: pd.DataFrame, beta: float) -> str:
     if not enough:
         return f"None of these experiments reaches a power of {100 * WANTED:.0f} %: {text}."
     return f"{text}: the smallest of these experiments with a power of {100 * WANTED:.0f} %."
-
-
-def _read_stimuli(
-    measures: str | Path | None, where: Sequence[str]
-) -> tuple[pd.DataFrame | None, dict[str, Any]]:
-    """Read the measures that stimuli are made from, if any, and describe them for the settings."""
-    path = None if measures is None else Path(measures)
-    table = None if path is None else filter_rows(read_measures(path), parse_where(where))
-    return table, {"where": list(where), **record_inputs(measures=path)}

@@ -27,8 +27,6 @@ from equivocal.progress import Advance
 from equivocal.statistics import LEVEL, MixedFit, RandomPart, fit_mixed
 from lastlayer.errors import UserError
 
-__all__ = ["check_counts"]
-
 ALPHA = 0.05
 RIVAL = 0.5  # correlation of the built-in measures
 LEAST = {"participants": 2, "items": 2, "positions": 1}  # smallest values of an experiment
@@ -238,7 +236,7 @@ def estimate_power(
         count as not significant.
     """
     rows: list[dict[str, Any]] = []
-    check_counts(participants, items, slopes=slopes)
+    check_size(max(participants), max(items), int(slopes), "lower --participants or --items")
     total = len(participants) * len(items) * runs
     for i in items:
         for p in participants:
@@ -251,11 +249,6 @@ def estimate_power(
                 advance(len(rows) * runs + run + 1, total, f"{p} participants, {i} items")
             rows.append({"participants": p, "items": i} | _summarise(fits, experiment.beta))
     return pd.DataFrame(rows)
-
-
-def check_counts(participants: Sequence[int], items: Sequence[int], *, slopes: bool) -> None:
-    """Refuse experiments that are too large to fit."""
-    check_size(max(participants), max(items), int(slopes), "lower --participants or --items")
 
 
 def analyse_once(
