@@ -38,7 +38,7 @@ def photograph(
     context = browser.new_context(viewport=view, color_scheme=theme, reduced_motion="reduce")
     tab = context.new_page()
     tab.goto(address)
-    tab.wait_for_selector("svg.picture, svg.slide")
+    tab.wait_for_selector("section.answer")
     if typed is not None:
         tab.fill("#sentence", typed)
         tab.press("#sentence", "Enter")

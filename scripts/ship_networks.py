@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from safetensors.numpy import save_file
 
-from equivocal.asking.beliefs import LEVEL, NODES, QUANTILE, Beliefs, compute_beliefs
+from equivocal.asking.closed_form import LEVEL, NODES, QUANTILE, Beliefs, compute_beliefs
 from equivocal.asking.ensembles import LastLayers, NumpyNetwork
 from equivocal.asking.posteriors import open_own
 from equivocal.asking.shipped import FOLDER, FORMAT
@@ -146,7 +146,7 @@ def pack_unit(
     directions = np.round(vectors / scales[:, None])
     weights = ((1 - values) * scales**2).astype(np.float32)
     moved = rows.astype(np.float64)
-    exact = compute_beliefs(mean, deviation * np.sqrt(np.maximum(left, 0)))
+    exact = compute_beliefs(mean[None], deviation * np.sqrt(np.maximum(left, 0))[None])
     off = [_compare(mean, deviation * np.linalg.norm(moved, axis=1), exact)]
     for weight, direction in zip(weights, directions, strict=True):
         if off[-1] < 1:
@@ -159,7 +159,7 @@ def pack_unit(
 
 def _compare(mean: np.ndarray, sd: np.ndarray, exact: Beliefs) -> float:
     """Return the largest difference of beliefs, as a multiple of the allowed one."""
-    found = compute_beliefs(mean, sd.astype(mean.dtype))
+    found = compute_beliefs(mean[None], sd[None])
     off = [float(np.abs(a - b).max()) for a, b in zip(found[:3], exact[:3], strict=True)]
     return max(off[0] / MOST_OFF, max(off[1:]) / MOST_OFF_INTERVAL)
 

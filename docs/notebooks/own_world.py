@@ -50,4 +50,4 @@ answer
 # %%
 odd = equivocal.ask("the ball chases the dog", world=world)
 print(odd.to_dataframe().query("position == 3 and role == 'agent'").nlargest(3, "bayes"))
-odd.plot()
+odd

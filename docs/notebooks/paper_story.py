@@ -59,7 +59,7 @@ congruent
 
 # %%
 reversal = ask("during dinner, the pizza eats the woman")
-reversal.plot()
+reversal
 
 # %%
 print(reversal.summary)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from lastlayer.errors import UserError, import_name
 
 if TYPE_CHECKING:
-    from equivocal.asking.comprehender import ask
+    from equivocal.asking.listeners import ask
     from equivocal.doubt.run import compare_uncertainty
     from equivocal.measuring.run import measure
     from equivocal.network import train
@@ -37,7 +37,7 @@ __all__ = [
 
 _HOME = {
     "World": "world",
-    "ask": "asking.comprehender",
+    "ask": "asking.listeners",
     "compare_people": "people.run_published",
     "compare_uncertainty": "doubt.run",
     "measure": "measuring.run",

@@ -1,13 +1,16 @@
-"""One small comprehender of the example world, made by the real samplers, for all tests here."""
+"""Networks of the example world, with ensembles made by the real samplers, for all tests here."""
 
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from equivocal.asking.comprehender import Comprehender
+from equivocal.asking.listeners import Listeners
 from equivocal.asking.source import AskSettings, Source
 from equivocal.network import Run
+from tests.asking.browsing import browser, file
+
+__all__ = ["browser", "file"]  # fixtures
 
 TINY = AskSettings(kept_steps=(0, 1, 4, 17), tolerance=0.05, training={})
 
@@ -29,6 +32,6 @@ def saved_run(small_run: Run, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def garden_mind(saved_run: Path, cache: Path) -> Comprehender:
+def gardener(saved_run: Path, cache: Path) -> Listeners:
     """The second network of two that were trained in the garden."""
-    return Comprehender(Source.choose(run=saved_run, network=1, settings=TINY))
+    return Listeners(Source.choose(run=saved_run, network=1, settings=TINY))

@@ -14,7 +14,7 @@ from safetensors.numpy import load_file
 from scripts import ship_networks
 
 import equivocal
-from equivocal.asking.comprehender import Comprehender
+from equivocal.asking.listeners import Listeners
 from equivocal.asking.shipped import (
     FORMAT,
     find_shipped,
@@ -34,8 +34,8 @@ MOST_BYTES = 15_000_000
 
 
 @pytest.fixture(scope="module", params=WORLDS)
-def mind(request: pytest.FixtureRequest) -> Comprehender:
-    return Comprehender(Source.choose(world=request.param))
+def mind(request: pytest.FixtureRequest) -> Listeners:
+    return Listeners(Source.choose(world=request.param))
 
 
 def test_files_are_small_and_say_what_they_hold() -> None:
@@ -69,10 +69,10 @@ def test_an_altered_world_has_no_networks_in_the_package() -> None:
 def test_networks_of_ones_own_have_more_steps(small_run: Run, tmp_path: Path) -> None:
     """What is made locally costs no download; the files of the package keep the paper's story."""
     small_run.save(tmp_path)
-    own = Comprehender(Source.choose(run=tmp_path)).steps
+    own = Listeners(Source.choose(run=tmp_path)).steps
     assert own == (0, 1, 2, 3, 4, 8, 12, 17, 25, 40, 60)
     assert Source.choose(world="both_ways").steps == own
-    shipped = Comprehender(Source.choose(world="slips")).steps
+    shipped = Listeners(Source.choose(world="slips")).steps
     assert shipped == ship_networks.SETTINGS.kept_steps == (0, 1, 3, 8, 17)
 
 
@@ -97,7 +97,7 @@ def test_first_answer_trains_nothing(tmp_path: Path) -> None:
     assert not (tmp_path / "cache").exists()
 
 
-def test_together_is_the_mean_of_the_networks(mind: Comprehender) -> None:
+def test_together_is_the_mean_of_the_networks(mind: Listeners) -> None:
     answer = mind.answer(REVERSAL, step=17)
     assert len(answer.networks) == 3
     for name in ("mle", "bayes", "semantic_update"):
@@ -115,7 +115,7 @@ def test_together_is_the_mean_of_the_networks(mind: Comprehender) -> None:
     assert len(answer.to_dict()["networks"]) == 3
 
 
-def test_answers_are_those_of_the_posterior_unless_a_step_is_asked_for(mind: Comprehender) -> None:
+def test_answers_are_those_of_the_posterior_unless_a_step_is_asked_for(mind: Listeners) -> None:
     default, converged = mind.answer(REVERSAL), mind.answer(REVERSAL, step="converged")
     np.testing.assert_array_equal(default.bayes, converged.bayes)
     assert (default.step, default.time) == ("converged", None)
@@ -125,10 +125,10 @@ def test_answers_are_those_of_the_posterior_unless_a_step_is_asked_for(mind: Com
     assert describe_step(17, time) == "step 17 (τ = 0.0011)"  # of the converged one, τ is infinite
 
 
-def test_every_stop_answers(mind: Comprehender) -> None:
+def test_every_stop_answers(mind: Listeners) -> None:
     """From the prior, where all is open, to the posterior; wider priors have more doubt."""
     for variance in DEFAULT.prior_variances:
-        times = mind.get_times(variance)
+        times = [mind.answer("egg", prior_variance=variance, step=s).time for s in mind.steps]
         assert times[0] == 0
         assert times == sorted(times)
         start, end = (
@@ -139,7 +139,7 @@ def test_every_stop_answers(mind: Comprehender) -> None:
     assert wide.epistemic.mean() > narrow.epistemic.mean()
 
 
-def test_parts_of_a_reading_are_the_numbers_beside_it(mind: Comprehender) -> None:
+def test_parts_of_a_reading_are_the_numbers_beside_it(mind: Listeners) -> None:
     """Every percentage stands in the table of its role; the exact one is that of the whole."""
     texts = [sentence.text for sentence in mind.world.sentences[::20]]
     for text in (*texts, REVERSAL, "the girl looks at the backgammon"):
@@ -180,9 +180,9 @@ def test_packing_keeps_every_belief(small_run: Run, tmp_path: Path, cache: Path)
     source = Source.choose(run=tmp_path / "run", network=0, settings=settings)
     path = ship_networks.write(source.world, [source], tmp_path / "garden.safetensors")
     (packed,) = open_shipped(path)
-    own = Comprehender(source)
-    again = Comprehender(source)
-    again._listeners = [packed]
+    own = Listeners(source)
+    again = Listeners(source)
+    again.members = [packed]
     for text in ("the cat chases the mouse", "the mouse chases the cat on the lawn"):
         for variance in settings.prior_variances:
             for step in (0, 2, "converged"):
@@ -211,8 +211,8 @@ def test_a_network_trained_again_believes_the_same(tmp_path: Path, cache: Path) 
 
 
 def compare_with_shipped(run: Path) -> None:
-    own = Comprehender(Source.choose(run=run, settings=ship_networks.SETTINGS))
-    shipped = Comprehender(Source.choose(world="slips"))
+    own = Listeners(Source.choose(run=run, settings=ship_networks.SETTINGS))
+    shipped = Listeners(Source.choose(world="slips"))
     for step in (0, 17):
         trained, sampled, off_own, off_kept = [], [], [], []
         for sentence in own.world.sentences[::10]:

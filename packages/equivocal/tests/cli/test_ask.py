@@ -199,20 +199,3 @@ def test_mistakes_are_explained(
     said = fails("ask", *arguments, "--world", "garden.toml", cwd=garden_folder)
     assert message in said
     assert "\n" not in said
-
-
-def test_a_server_that_others_can_reach_is_announced(garden_folder: Path) -> None:
-    """Before anything is sampled for it."""
-    command = [*COMMAND, "serve", "--host", "0.0.0.0", "--port", "0", "--world", "garden.toml"]
-    process = subprocess.Popen(
-        command,
-        cwd=garden_folder,
-        env=os.environ | {"EQUIVOCAL_CACHE": "cache", "COLUMNS": "160", "NO_COLOR": "1"},
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    with process:
-        line = process.stderr.readline()
-        process.kill()
-    assert line.startswith("warning: 0.0.0.0 can be reached from other machines")

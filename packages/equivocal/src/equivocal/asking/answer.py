@@ -1,24 +1,21 @@
-"""`Answer`: the beliefs after each word of a sentence, as arrays, a table, JSON or a figure.
+"""`Answer`: the beliefs after each word of a sentence, as arrays, a table or JSON.
 
-`Answer.to_dict` is the object that `equivocal ask --json` prints and `/api/comprehend` sends; its
-keys are a public interface: do not rename them.
+`Answer.to_dict` is the object that `equivocal ask --json` prints; its keys are a public
+interface: do not rename them.
 """
 
 from dataclasses import dataclass, field
-from functools import cached_property
 from math import isnan
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from equivocal.asking.beliefs import Floats
+from equivocal.asking.closed_form import Floats
 from lastlayer.errors import UserError, check_known
 
 if TYPE_CHECKING:
     import pandas as pd
-    import xarray as xr
-    from matplotlib.figure import Figure
 
     from equivocal.asking.summary import Reading
     from equivocal.world import Utterance
@@ -223,41 +220,22 @@ class Answer:
         list of int
             Indices into `fillers`.
         """
-        key = position, r, top
-        if key not in self._chosen:
-            number = min(top, np.count_nonzero(self.candidates[r]))
-            best = self._order[position, r, :number].tolist()
-            if self.roles[r] in self.participants:
-                heard = (
-                    self._places.get(part.word) for part in self.heard.constituents[: position + 1]
-                )
-                best += [f for f in heard if f is not None and self.candidates[r, f]]
-            truth = self.truth[position, r]
-            probable = np.flatnonzero(self.candidates[r] & (truth >= NOTABLE)).tolist()
-            best += sorted(probable, key=lambda f: -truth[f])[:top]
-            self._chosen[key] = list(dict.fromkeys(best))
-        return self._chosen[key]
+        considered = np.flatnonzero(self.candidates[r])
+        strength = np.maximum(self.mle, self.bayes)[position, r, considered]
+        best = considered[np.argsort(-strength, kind="stable")][:top].tolist()
+        if self.roles[r] in self.participants:
+            heard = self.heard.constituents[: position + 1]
+            best += [
+                self.fillers.index(p.word) for p in heard if self.considers(self.roles[r], p.word)
+            ]
+        truth = self.truth[position, r, considered]
+        probable = considered[np.argsort(-truth, kind="stable")][:top]
+        best += [f for f in probable.tolist() if self.truth[position, r, f] >= NOTABLE]
+        return list(dict.fromkeys(best))
 
-    @cached_property
-    def _chosen(self) -> dict[tuple[int, int, int], list[int]]:
-        """Cache of `choose_fillers`, which the summary of a word calls many times."""
-        return {}
-
-    @cached_property
-    def _order(self) -> NDArray[np.intp]:
-        """(word, role, filler): fillers sorted by strength of belief, candidates first."""
-        strength = np.where(self.candidates, np.maximum(self.mle, self.bayes), -np.inf)
-        return np.argsort(-strength, axis=-1, kind="stable")
-
-    @cached_property
-    def _places(self) -> dict[str, int]:
-        return {filler: place for place, filler in enumerate(self.fillers)}
-
-    @cached_property
-    def said(self) -> list[set[str]]:
-        """The set of words heard up to each position."""
-        words = [part.word for part in self.heard]
-        return [set(words[: size + 1]) for size in range(len(words))]
+    def said(self, position: int) -> set[str]:
+        """Return the set of words heard up to a position."""
+        return {part.word for part in self.heard.constituents[: position + 1]}
 
     def belief(self, position: int, role: str, filler: str) -> Belief:
         """Return the belief that one filler has one role after a word.
@@ -283,8 +261,8 @@ class Answer:
         if not self.considers(role, filler):
             known = [name for name in self.fillers if self.considers(role, name)]
             check_known(filler, known, f"candidate for {role}")
-        place = self._places[filler]
-        return self._get_belief(self._check_position(position), self.roles.index(role), place)
+        position, r = self._check_position(position), self.roles.index(role)
+        return self._get_belief(position, r, self.fillers.index(filler))
 
     def _check_position(self, position: int) -> int:
         """Return a position from 0; a negative one counts from the end."""
@@ -310,24 +288,15 @@ class Answer:
         bool
             False also for a word that the world does not have.
         """
-        r = self.roles.index(role)
-        return filler in self._places and bool(self.candidates[r, self._places[filler]])
+        known = filler in self.fillers
+        return known and bool(self.candidates[self.roles.index(role), self.fillers.index(filler)])
 
     def _get_belief(self, position: int, r: int, f: int) -> Belief:
         at = position, r, f
-        if at not in self._known:
-            mle, bayes, low, high = (getattr(self, name).item(at) for name in BELIEFS[:4])
-            truth: float = self.truth.item(at)
-            filler = self.fillers[f]
-            said = filler in self.said[position]
-            known = None if isnan(truth) else truth
-            self._known[at] = Belief(filler, mle, bayes, low, high, known, said)
-        return self._known[at]
-
-    @cached_property
-    def _known(self) -> dict[tuple[int, int, int], Belief]:
-        """Cache of `_get_belief`."""
-        return {}
+        mle, bayes, low, high, truth = (float(getattr(self, name)[at]) for name in BELIEFS)
+        filler = self.fillers[f]
+        said = filler in self.said(position)
+        return Belief(filler, mle, bayes, low, high, None if isnan(truth) else truth, said)
 
     def to_dict(self, top: int = TOP) -> dict[str, Any]:
         """Return the answer as plain lists, strings and numbers, as JSON has them.
@@ -340,7 +309,7 @@ class Answer:
         Returns
         -------
         dict
-            What the JSON API returns for the sentence.
+            What `equivocal ask --json` prints for the sentence.
 
         Raises
         ------
@@ -353,30 +322,6 @@ class Answer:
             raise UserError(f"top must be a whole number of fillers, 1 or more, got {top!r}.")
         return list_answer(self, top)
 
-    def to_xarray(self) -> "xr.Dataset":
-        """Return everything as a dataset with the dimensions word, role and filler.
-
-        Returns
-        -------
-        xarray.Dataset
-            Beliefs by word, role and filler; entropies by word and role; the semantic update by
-            word.
-        """
-        import xarray as xr
-
-        each, by_role = ("word", "role", "filler"), ("word", "role")
-        labels = (self.words, self.roles, self.fillers)
-        named = ("sentence", "world", "network", "prior_variance", "step")
-        return xr.Dataset(
-            {
-                **{name: (each, getattr(self, name)) for name in BELIEFS},
-                **{name: (by_role, getattr(self, name)) for name in ("entropy", "epistemic")},
-                "semantic_update": (("word",), self.semantic_update),
-            },
-            coords={name: list(of) for name, of in zip(each, labels, strict=True)},
-            attrs={name: getattr(self, name) for name in named},
-        )
-
     def to_dataframe(self) -> "pd.DataFrame":
         """Return a table with a row for each position, role and candidate for the role.
 
@@ -385,21 +330,14 @@ class Answer:
         pandas.DataFrame
             `position` (from 1), `word`, `role`, `filler`, and one column for each kind of belief.
         """
-        dataset = self.to_xarray()
-        words = ("position", np.arange(1, len(self.heard) + 1))
-        dataset = dataset.rename(word="position").assign_coords(position=words)
-        frame = dataset[list(BELIEFS)].to_dataframe().dropna(subset="mle").reset_index()
-        frame.insert(1, "word", [self.words[position - 1] for position in frame["position"]])
-        return frame
+        import pandas as pd
 
-    def plot(self) -> "Figure":
-        """Draw the fillers believed most for each word and role, trained and Bayesian.
-
-        Returns
-        -------
-        matplotlib.figure.Figure
-            One panel for each word and role; save it with `savefig`.
-        """
-        from equivocal.asking.rendering import draw_answer
-
-        return draw_answer(self)
+        word, role, filler = np.nonzero(np.broadcast_to(self.candidates, self.mle.shape))
+        labels = {
+            "position": word + 1,
+            "word": np.array(self.words)[word],
+            "role": np.array(self.roles)[role],
+            "filler": np.array(self.fillers)[filler],
+        }
+        beliefs = {name: getattr(self, name)[word, role, filler] for name in BELIEFS}
+        return pd.DataFrame({**labels, **beliefs})

@@ -1,11 +1,11 @@
-"""`equivocal ask`, `equivocal serve` and `equivocal page`: ask about a sentence.
+"""`equivocal ask` and `equivocal page`: ask about a sentence.
 
-`ask` prints the beliefs after each word as tables of bars, `serve` runs the page for the browser
-and its JSON API, and `page` writes the page as one file that needs neither server nor internet.
+`ask` prints the beliefs after each word as tables of bars, and `page` writes a page for the browser
+as one file that needs neither server nor internet.
 """
 
 import json
-from collections.abc import Sequence
+import webbrowser
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -22,7 +22,8 @@ from lastlayer.files import write_text_atomically
 
 if TYPE_CHECKING:
     from equivocal.asking.answer import Answer, Belief
-    from equivocal.asking.comprehender import Comprehender
+    from equivocal.asking.listeners import Listeners
+    from equivocal.asking.source import Source
 
 BAR = 8  # characters
 WORTH_A_LINE = 0.01  # fillers that are believed less and less probable are left out, unless heard
@@ -78,7 +79,8 @@ def ask(
     Three networks each of the worlds `slips` and `paper` come with the package. For another world
     three are trained the first time and kept in your cache folder.
     """
-    from equivocal.asking.source import PAPER_PAIR
+    from equivocal.asking.listeners import Listeners, parse_sentence
+    from equivocal.asking.source import PAPER_PAIR, Source
 
     if context.args:
         raise UserError(
@@ -88,9 +90,12 @@ def ask(
     if sentence is None:
         sentence, compare = PAPER_PAIR[0], compare or PAPER_PAIR[1]
     texts = [sentence] if compare is None else [sentence, compare]
-    comprehender = open_comprehender(world, run, network, texts)
+    source = Source.choose(world=world, run=run, network=network)
+    for text in texts:
+        parse_sentence(source.world, text)  # before anything is trained for it
+    listeners = Listeners(source)
     answers = [
-        comprehender.answer(
+        listeners.answer(
             text, prior_variance=prior_variance, step=int(step) if step.isdecimal() else step
         )
         for text in texts
@@ -110,20 +115,7 @@ def ask(
         out.print(Group(*shown))
     if out.width < NARROWEST:
         err.print(f"the tables need {NARROWEST} columns; widen the window, or use --json")
-    show_note("ask", step=_explain_step(comprehender, answers[0]))
-
-
-def open_comprehender(
-    world: str | None, run: Path | None, network: int | None, texts: Sequence[str] = ()
-) -> "Comprehender":
-    """Open the comprehender that the options name, once all texts have been parsed."""
-    from equivocal.asking.comprehender import Comprehender, parse_sentence
-    from equivocal.asking.source import Source
-
-    source = Source.choose(world=world, run=run, network=network)
-    for text in texts:
-        parse_sentence(source.world, text)
-    return Comprehender(source)
+    show_note("ask", step=_explain_step(listeners, answers[0]))
 
 
 def _render_answer(answer: "Answer", top: int) -> RenderableType:
@@ -138,7 +130,7 @@ def _render_answer(answer: "Answer", top: int) -> RenderableType:
     return Group(heading, Text(answer.summary), *tables, Text())
 
 
-def _explain_step(comprehender: "Comprehender", answer: "Answer") -> str:
+def _explain_step(listeners: "Listeners", answer: "Answer") -> str:
     """Say where the sampler of an answer stood, and how to get another answer."""
     from equivocal.asking.source import CONVERGED, PAPER_STEP
     from equivocal.asking.summary import describe_step
@@ -149,7 +141,7 @@ def _explain_step(comprehender: "Comprehender", answer: "Answer") -> str:
             f"This is {describe_step(answer.step, answer.time)} of the paper's sampler{stops}; the "
             f"posterior itself, --step {CONVERGED}, may answer otherwise."
         )
-    time = comprehender.find_paper_time(answer.prior_variance)
+    time = listeners.find_paper_time(answer.prior_variance)
     where = ", at a τ that its answer names" if time is None else f", at τ = {time:.2g}"
     return f"This is the converged posterior; the paper stops before{where}: --step {PAPER_STEP}."
 
@@ -217,23 +209,27 @@ def _draw_bar(share: float) -> str:
 def page(
     out_file: Annotated[
         Path, typer.Option("--out", help="The HTML file to write; an older one is replaced.")
-    ],
+    ] = Path("equivocal.html"),
     world: Annotated[
         list[str] | None,
-        typer.Option("--world", help="A world whose networks come with the package [all of them]."),
+        typer.Option(help="A world's name or file; may be repeated [those of the package]."),
     ] = None,
-    more: Annotated[list[str] | None, typer.Argument(hidden=True)] = None,
+    run: RunFolder = None,
+    show: Annotated[
+        bool, typer.Option("--open/--no-open", help="Whether to open it in the browser.")
+    ] = True,
 ) -> None:
-    """Write one HTML file that answers any sentence of its worlds in a browser, without a server.
+    """Write one HTML file that answers any sentence of its worlds in a browser, offline.
 
-    It opens from disk, on a laptop or a phone, and fetches nothing: it contains the networks.
+    It opens from disk, on a laptop or a phone, and fetches nothing: it contains the networks. For a
+    world of your own, three are trained the first time and kept in your cache folder.
     """
     from equivocal.asking.page import build_page
 
     if out_file.suffix not in (".html", ".htm"):
         better = out_file / "page.html" if out_file.is_dir() else f"{out_file}.html"
         raise UserError(f"a page ends in .html, got {str(out_file)!r}; try {str(better)!r}.")
-    text = build_page([*(world or []), *(more or [])] or None)
+    text = build_page(_choose_sources(world or [], run))
     folder = out_file.parent
     made = (
         "" if folder.is_dir() else f" in the new folder {folder}"
@@ -241,3 +237,14 @@ def page(
     write_text_atomically(out_file, text)
     size = len(text.encode()) / MEGABYTE
     out.print(f"wrote {out_file}{made} ({size:.1f} MB); open it in a browser", soft_wrap=True)
+    if show:
+        webbrowser.open(out_file.resolve().as_uri())
+
+
+def _choose_sources(worlds: list[str], run: Path | None) -> list["Source"]:
+    """Choose the networks of each world, in a folder if one is given; none twice."""
+    from equivocal.asking.source import Source
+
+    names: list[str | None] = [*worlds] or ([] if run is None else [None])
+    sources = [Source.choose(world=name, run=run) for name in names]
+    return list({source.world.name: source for source in sources}.values())

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from safetensors.numpy import save_file
 
-from equivocal.asking.ensembles import LastLayers, Listener, NumpyNetwork, has_network_shapes
+from equivocal.asking.ensembles import LastLayers, Listener, NumpyNetwork
 from equivocal.asking.source import CONVERGED, Source
 from equivocal.asking.vocabulary import Vocabulary
 from equivocal.progress import announce, progress, report_part
@@ -40,30 +40,30 @@ LEAST_LOSS = 1e-7  # share of the prior's variance; smaller losses change no ans
 
 def load_weights(source: Source) -> Arrays:
     """Load the weights of a network; default networks are trained first where there are none."""
-    if source.run is None and not _is_trained(source):
+    if source.run is None:
         _train_default(source)
-    path, world = source.network_path, source.world
     try:
-        _, weights = read_tensors(path, finite=True)
-        if not has_network_shapes(weights, len(world.tokens), len(world.units)):
-            raise UnreadableError(path, "it is no network of this world")
+        return read_tensors(source.network_path, finite=True)[1]
     except UnreadableError as error:
         raise UserError(
-            f"{path} cannot be read ({error.reason}); train again into another folder."
+            f"{source.network_path} cannot be read ({error.reason}); train again into another "
+            "folder."
         ) from None
-    return weights
-
-
-def _is_trained(source: Source) -> bool:
-    return open_run(source.run_folder).find(NETWORKS, warn=False) is not None
 
 
 def _train_default(source: Source) -> None:
+    """Train the default networks of a world, if no process has done so yet."""
+
+    def is_trained() -> bool:
+        return open_run(source.run_folder).find(NETWORKS, warn=False) is not None
+
+    if is_trained():
+        return
     from equivocal.network import TrainingSettings
     from equivocal.network.train_or_load import train_or_load
 
     with hold_folder(source.folder, wait=True):
-        if not _is_trained(source):  # not trained by another process meanwhile
+        if not is_trained():  # not trained by another process meanwhile
             announce(
                 f"{source.name} are trained once, which may take some minutes, and cached in "
                 f"{source.folder}"

@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from equivocal.asking.ensembles import Doubles, LastLayers, Listener, NumpyNetwork
+from equivocal.asking.ensembles import LastLayers, Listener, NumpyNetwork
 from equivocal.world import World
 from lastlayer.tensors import read_tensors
 
@@ -109,7 +110,7 @@ class _Packed:
             variance, shift, [loss for loss, _ in found], [each for _, each in found], time
         )
 
-    def _find_loss(self, span: slice) -> tuple[Doubles, Doubles]:
+    def _find_loss(self, span: slice) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return l and d with I − Σ l d dᵀ = R², where R = I − Σ a u uᵀ as stored.
 
         R² = I − Uᵀ (2A − A U Uᵀ A) U, with the u as rows of U and A = diag(a).

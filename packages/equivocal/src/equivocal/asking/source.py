@@ -184,26 +184,20 @@ def _choose_run(
     runs = find_runs(directory)
     if not runs:
         check_run(directory)
-    kinds = defaultdict[tuple[object, ...], list[tuple[Path, World, dict[str, Any]]]](list)
+    kinds = defaultdict[tuple[str, ...], list[tuple[Path, World, dict[str, Any]]]](list)
     for run in runs:
         check_run(run, run / "run.toml", run / "world.toml")
         world, training = World.load(run / "world.toml"), read_toml(run / "run.toml")["training"]
+        sizes = str(training["hidden"]), str(training["gestalt"])
         if name in (None, world.name):
-            kind = world.fingerprint, training["hidden"], training["gestalt"]
-            kinds[kind].append((run, world, training))
-    if len(kinds) != 1:
-        fitting = {world.name for some in kinds.values() for _, world, _ in some}
-        known = sorted(fitting or {World.load(run / "world.toml").name for run in runs})
-        if kinds and len(known) == 1:  # another world would not help
-            examples = [str(some[0][0]) for some in kinds.values()]
-            raise UserError(
-                f"the networks in {directory} differ in their sizes; choose one of its folders, "
-                f"such as {join_names(examples, most=3)}."
-            )
-        what = "differ in their world" if kinds else f"are not of world {name!r}"
+            kinds[world.name, world.fingerprint, *sizes].append((run, world, training))
+    if not kinds:
+        raise UserError(f"{directory} has no networks of world {name!r}; leave out --world.")
+    if len(kinds) > 1:
         raise UserError(
-            f"the networks in {directory} {what}; choose one of the worlds {join_names(known)} "
-            f"with --world, or one of the folders {join_names(map(str, runs), most=3)}."
+            f"the networks in {directory} differ in their world or their sizes; choose one of the "
+            f"worlds {join_names(sorted({kind[0] for kind in kinds}))} with --world, or one of the "
+            f"folders {join_names(map(str, runs), most=3)}."
         )
     (chosen,) = kinds.values()
     each = [(*run, index) for run in chosen for index in range(run[2]["networks"])]
@@ -215,11 +209,11 @@ def _choose_run(
         each = each[network : network + 1]
     for run in dict.fromkeys(run for run, *_ in each):
         check_run(run, *(locate_network(run, index) for place, *_, index in each if place == run))
-    found = tuple(_open_network(*one, settings) for one in each)
-    if len(found) == 1:
-        return found[0]
-    folder = _choose_folder(found[0].world, settings, *(one.folder.name for one in found))
-    return replace(found[0], run=directory, folder=folder, together=found)
+    members = tuple(_open_network(*one, settings) for one in each)
+    if len(members) == 1:
+        return members[0]
+    folder = _choose_folder(members[0].world, settings, *(one.folder.name for one in members))
+    return replace(members[0], run=directory, folder=folder, together=members)
 
 
 def _open_network(

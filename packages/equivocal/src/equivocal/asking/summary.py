@@ -9,7 +9,7 @@ where that is another participant, the two exchange their roles. Then what is un
 roles that are open, to the networks or in truth, the one whose beliefs are furthest from the truth
 or, where that is unknown, the most uncertain. Last, where the doubt lies.
 
-Change the wording in `web/static/summary.js` too; that file is given the bounds below.
+Change the wording in `static/summary.js` too; that file is given the bounds below.
 """
 
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -98,7 +98,7 @@ def _find_rival(answer: "Answer", position: int, reading: Parts) -> dict[str, Pa
     indicated = {
         role: answer.belief(position, role, word)
         for role in _list_asked(answer)
-        if (word := answer.indicated.get(role, "")) in answer.said[position]
+        if (word := answer.indicated.get(role, "")) in answer.said(position)
         and answer.considers(role, word)
     }
     if any(b.filler != reading[role].filler for role, b in indicated.items() if role in reading):
@@ -125,7 +125,7 @@ def _describe_reading(answer: "Answer", position: int, found: Reading | None = N
         return "Too early to say who does what."
     roles = _list_asked(answer)
     done = len(found.parts) == len(roles) or position + 1 == len(answer.heard)
-    heard = any(answer.considers(role, word) for role in roles for word in answer.said[position])
+    heard = any(answer.considers(role, word) for role in roles for word in answer.said(position))
     begin = "Expects" if not heard else "Reads" if done else "Reads so far"
     named = [r for r, b in found.parts.items() if r != "action" or b.bayes < SETTLED]
     return f"{begin}: {_phrase(answer, found.parts, named or list(found.parts))}."

@@ -1,170 +1,235 @@
-// app.js: the page. Every change of the state is a question, and the newest answer is shown.
+// app.js: the page. A state is { world, sentence, compare, position, step, chapter }: `world` is a name,
+// `compare` is null without a second sentence, `position` counts words from 0 and null means the last,
+// and `chapter` is the step of the story, from 0, or null in free play. Behind the # of the address
+// stands the same, so that a link opens what is shown.
 
-import { createAnswer, shared } from "./answer.js";
-import { comprehend, loadWorlds } from "./api.js";
-import { setUpSampler, setUpStepping, showSampler, showStepping } from "./controls.js";
-import { byId } from "./dom.js";
-import { nameExports, setUpExport } from "./export.js";
-import { complain, fillFields, markExample, setUpForm, showWorld } from "./form.js";
-import { followWidth, setUpTheme } from "./look.js";
-import { firstExample, knownStep, readState, sentencesOf, writeAddress } from "./state.js";
-import { chapterOf, setUpStory, showStory, stopsOf } from "./story.js";
+import { byId, capital, formatTime, html } from "dom";
+import { answer, openWorlds } from "engine";
+import { CHAPTERS, hasStory, isStory, setUpStory, showStory, STORY } from "story";
+import { showAnswer } from "view";
+
+const CONVERGED = "converged";
+const FIELDS = ["sentence", "compare"];
+const ROUND = 1e4;
 
 let worlds;
-let wanted; // what was asked for last
-let shown = null; // what is on the page: a state, and its `answers`
-let asking = new AbortController();
-let stepping;
-let telling = null; // what the story says about it, once it is worded
-const sections = [0, 1].map((index) => createAnswer(index, (position) => {
-  stepping.stop();
-  go(position);
-}));
+let state = null;
+let edited = "sentence"; // the field that a click on a word adds to
+const known = new Map(); // answers by world, sentence and step
 
-const worldOf = (state) => worlds.find(({ name }) => name === state.world);
-const count = () => Math.max(...shown.answers.map((answer) => answer.words.length));
-const player = () => (shown ? { position: shown.position, count: count() } : { position: 0, count: 0 });
+const worldOf = (name) => worlds.find((world) => world.name === name) ?? worlds[0];
+const sentencesOf = ({ sentence, compare }) => [sentence, compare].filter(Boolean);
 
-// A new change aborts the question under way, whose answer is stale, and includes its wish.
-async function change(wish) {
-  wanted = { ...wanted, ...wish };
-  const asked = wanted;
-  asking.abort();
-  asking = new AbortController();
-  const { signal } = asking;
-  const late = setTimeout(() => byId("results").setAttribute("aria-busy", "true"), 300);
-  const results = await Promise.allSettled(
-    sentencesOf(asked).map((sentence) => comprehend(sentence, asked, signal)));
-  clearTimeout(late);
-  if (signal.aborted) return;
-  byId("results").removeAttribute("aria-busy");
-  const failed = results.findIndex((result) => result.status === "rejected");
-  complain(failed, results[failed]?.reason.message ?? "");
-  // `wanted`, not `asked`: a word may have been stepped to meanwhile
-  if (failed < 0) accept({ ...wanted, answers: results.map((result) => result.value) });
-  else if (shown) accept({ ...shown, chapter: asked.chapter });
-  greyOut(failed >= 0);
+function ask(sentence, step, name) {
+  const key = JSON.stringify([name, sentence, step]);
+  if (!known.has(key)) known.set(key, answer(sentence, worldOf(name), step));
+  return known.get(key);
 }
 
-// After either sentence is refused, the old answers stay, greyed and labelled with their sentences.
-function greyOut(stale) {
-  byId("results").classList.toggle("stale", stale && Boolean(shown));
-  byId("stale").textContent = stale && shown
-    ? `Still the answer to ${sentencesOf(shown).map((each) => `“${each}”`).join(" and ")}` : "";
-}
-
-function accept(next) {
-  const last = Math.max(...next.answers.map((answer) => answer.words.length)) - 1;
-  const before = shown;
-  shown = { ...next, position: Math.min(next.position ?? last, last) };
-  wanted = shown;
-  const same = before && before.world === shown.world
-    && sentencesOf(before).join("\n") === sentencesOf(shown).join("\n");
-  if (!same) byId("answers").replaceChildren(...shown.answers.map((_, i) => sections[i].section));
-  byId("results").classList.toggle("two", shown.answers.length === 2);
-  if (before?.world !== shown.world) showWorld(worldOf(shown));
-  markExample(shown);
-  nameExports(shown.answers);
-  showSampler(worldOf(shown), shown);
-  const at = (sentence) => (step) => comprehend(sentence, { ...next, step });
-  telling = showStory(shown, worldOf(shown), { plain: at(shown.sentence), at: at(shown.compare) });
-  draw(Boolean(same));
-}
-
-function go(position) {
-  if (!shown || position === shown.position) return;
-  shown = { ...shown, position };
-  wanted = { ...wanted, position };
-  draw(true);
-}
-
-function draw(moving = false) {
-  if (!shown) return;
-  writeAddress(shown);
-  if (chapterOf(shown)) {
-    drawSlides();
-    return;
+// Shows a changed state. If a sentence cannot be answered, the old answers stay and say of what.
+function change(wish) {
+  const next = { ...state, ...wish };
+  let answers = [];
+  for (const [i, sentence] of sentencesOf(next).entries()) {
+    try {
+      answers = [...answers, ask(sentence, next.step, next.world)];
+    } catch (problem) {
+      if (problem.constructor !== Error) throw problem; // a mistake in these modules
+      refuse(FIELDS[i], problem.message);
+      return;
+    }
   }
-  shown.answers.forEach((answer, i) =>
-    sections[i].show(answer, shown.position, commonOf(answer), moving));
-  const chosen = shown.answers.flatMap(({ words }) => words[shown.position]?.word ?? []);
-  showStepping(player(), [...new Set(chosen)].join(" · "));
-  drawPaths();
+  const last = Math.max(...answers.map(({ words }) => words.length)) - 1;
+  const before = state;
+  state = { ...next, position: Math.min(next.position ?? last, last) };
+  complain(null, "");
+  byId("results").classList.remove("stale");
+  if (before?.world !== state.world) showWorld();
+  draw(answers);
+  history.replaceState(null, "", `#${addressOf(state)}`);
 }
 
-function commonOf(answer) {
-  const beside = matchMedia("(min-width: 56rem)").matches; // as style.css places them
-  return shared(shown.answers, beside ? shown.answers : [answer]);
+function draw(answers) {
+  const { chapter, position, world } = state;
+  const focused = document.activeElement?.closest(".words");
+  document.body.dataset.view = chapter === null ? "free" : CHAPTERS[chapter].view;
+  byId("story").hidden = chapter === null;
+  byId("tell").setAttribute("aria-pressed", String(chapter !== null));
+  showSampler(answers[0]);
+  byId("answers").replaceChildren(...(chapter === null
+    ? answers.map((each) => showAnswer(each, position, (chosen) => change({ position: chosen })))
+    : showStory(chapter, answers, worldOf(world), (sentence, step) => ask(sentence, step, world))));
+  for (const button of byId("examples").querySelectorAll("button")) {
+    button.setAttribute("aria-pressed", String(button.dataset.sentences === sentencesOf(state).join("\n")));
+  }
+  if (focused) byId("answers").querySelector(".words [aria-current]")?.focus();
 }
 
-const askAlong = (state, stops) => Promise.all(state.answers.map(({ sentence }) =>
-  Promise.all(stops.map((step) => comprehend(sentence, { ...state, step })))));
-
-async function drawSlides() {
-  const state = shown;
-  const { view, stops = () => [] } = chapterOf(state);
-  const along = await askAlong(state, stops(worldOf(state)));
-  await telling; // its height decides how much room there is
-  if (shown !== state) return;
-  const tell = (larger) => state.answers.map((answer, i) =>
-    sections[i].tell(answer, view, along[i], commonOf(answer), larger));
-  tell(Math.min(...tell())); // both as large as the screen has room for
+function refuse(field, message) {
+  complain(field, message);
+  byId("results").classList.toggle("stale", state !== null);
+  byId("stale").textContent = state === null ? ""
+    : `Still the answer to ${sentencesOf(state).map((each) => `“${each}”`).join(" and ")}`;
+  if (state?.chapter != null) {
+    state = { ...state, chapter: null };
+    draw(sentencesOf(state).map((sentence) => ask(sentence, state.step, state.world)));
+  }
 }
 
-// The beliefs along sampler time, where they are wanted: answers at every stop.
-async function drawPaths() {
-  const state = shown;
-  const along = byId("along").getAttribute("aria-pressed") === "true";
-  const paths = along ? await askAlong(state, stopsOf(worldOf(state))) : [];
-  if (shown === state) state.answers.forEach((_, i) => sections[i].showPath(paths[i], state));
+// Says what is wrong with a field; what was typed stays.
+function complain(field, message) {
+  byId("error").textContent = message;
+  for (const id of FIELDS) {
+    byId(id).toggleAttribute("aria-invalid", id === field);
+    if (id === field) byId(id).setAttribute("aria-describedby", "error");
+    else byId(id).removeAttribute("aria-describedby");
+  }
 }
 
-function setUpAlong() {
-  byId("along").addEventListener("click", () => {
-    const on = byId("along").getAttribute("aria-pressed") !== "true";
-    byId("along").setAttribute("aria-pressed", String(on));
-    if (shown) drawPaths();
-  });
+function showSampler({ step, time }) {
+  const { steps, paper_step: paper } = worldOf(state.world);
+  const name = step === CONVERGED ? "the converged posterior" : step === 0 ? "the prior, before any data"
+    : `step ${step}, τ = ${formatTime(time)}${step === paper ? ", where the paper stops" : ""}`;
+  byId("slider").max = steps.length - 1;
+  byId("slider").value = steps.indexOf(step);
+  byId("slider").setAttribute("aria-valuetext", name);
+  byId("slider-label").textContent = name;
+}
+
+// Examples, words and limits of the world.
+function showWorld() {
+  const world = worldOf(state.world);
+  byId("world").value = world.name;
+  byId("tell").hidden = !hasStory(world);
+  const groups = new Map();
+  for (const { group, label, sentence, compare } of world.examples) {
+    const button = html("button", { type: "button", "data-sentences": [sentence, compare].filter(Boolean).join("\n"),
+      click: () => put({ sentence, compare }) }, label);
+    groups.set(group, [...(groups.get(group) ?? []), button]);
+  }
+  fillGroups("examples", groups);
+  fillGroups("lexicon", Object.entries(world.words).map(([name, words]) => [name, words.map((word) =>
+    html("button", { type: "button", click: () => append(word) }, word))]));
+  byId("about").textContent = `World “${world.name}”: ${world.description.replace(/`([^`]*)`/g, "“$1”")} `
+    + `Answers come from ${world.network}, prior variance ${world.prior_variance}.`;
+}
+
+function fillGroups(id, groups) {
+  byId(id).querySelector(".groups").replaceChildren(...[...groups].map(([name, buttons], i) =>
+    html("div", { role: "group", "aria-labelledby": `${id}-${i}` },
+      html("h3", { id: `${id}-${i}` }, capital(name)), html("div", { class: "chips" }, ...buttons))));
+}
+
+// Puts sentences into the fields, and asks them.
+function put(sentences) {
+  fillFields(sentences);
+  submit();
+}
+
+function fillFields({ sentence, compare }) {
+  byId("sentence").value = sentence;
+  byId("compare").value = compare ?? "";
+  openSecond(Boolean(compare));
+}
+
+function openSecond(open) {
+  byId("second").hidden = !open;
+  byId("add-compare").hidden = open;
+  if (!open) edited = "sentence";
+}
+
+function append(word) {
+  byId(edited).value = [byId(edited).value.trim(), word].filter(Boolean).join(" ");
+  submit();
+}
+
+function submit() {
+  const [sentence, compare] = FIELDS.map((id) => byId(id).value.trim());
+  if (!sentence) refuse("sentence", "Type a sentence, or build one from the words below.");
+  else change({ sentence, compare: byId("second").hidden ? null : compare || null, position: null, chapter: null });
+}
+
+// The sentences that a world opens with: its first example.
+function firstExample(world) {
+  const { sentence = "", compare = null } = world.examples[0] ?? {};
+  return { sentence, compare };
 }
 
 function chooseWorld(name) {
-  const world = worldOf({ world: name });
-  const wish = { world: name, ...firstExample(world), position: null, chapter: null,
-    step: knownStep(String(wanted.step), world), prior: world.prior_variance };
+  const wish = { world: name, ...firstExample(worldOf(name)), step: CONVERGED, position: null, chapter: null };
   fillFields(wish);
   change(wish);
 }
 
-// A question of the user ends the story.
-function ask(wish) {
-  stepping.stop();
-  change({ ...wish, chapter: null });
+function readAddress() {
+  const query = new URLSearchParams(location.hash.slice(1));
+  if (![...query.keys()].length && worlds.some(hasStory)) {
+    return { ...STORY, step: CONVERGED, position: null, chapter: 0 };
+  }
+  const world = worldOf(query.get("world"));
+  const sentence = query.get("sentence")?.trim();
+  const [word, chapter] = ["word", "story"].map((name) => Number.parseInt(query.get(name), 10) - 1);
+  const read = { world: world.name,
+    ...(sentence ? { sentence, compare: query.get("compare")?.trim() || null } : firstExample(world)),
+    position: sentence && word >= 0 ? word : null,
+    step: world.steps.find((step) => String(step) === query.get("step")) ?? CHAPTERS[chapter]?.step ?? CONVERGED };
+  return { ...read, chapter: CHAPTERS[chapter] && hasStory(world) && isStory(read) ? chapter : null };
+}
+
+function addressOf({ sentence, compare, position, step, world, chapter }) {
+  const query = { sentence, compare, word: position + 1, step, world, story: chapter === null ? null : chapter + 1 };
+  return new URLSearchParams(Object.entries(query).filter(([, value]) => value !== null));
+}
+
+function setUpForm() {
+  byId("form").addEventListener("submit", (event) => { event.preventDefault(); submit(); });
+  for (const id of FIELDS) byId(id).addEventListener("focus", () => { edited = id; });
+  byId("add-compare").addEventListener("click", () => { openSecond(true); byId("compare").focus(); });
+  byId("remove-compare").addEventListener("click", () => { openSecond(false); submit(); byId("add-compare").focus(); });
+  byId("world").append(...worlds.map(({ name }) => html("option", { value: name }, name)));
+  byId("world-choice").hidden = worlds.length < 2;
+  byId("world").addEventListener("change", () => chooseWorld(byId("world").value));
+  byId("slider").addEventListener("input", () =>
+    change({ step: worldOf(state.world).steps[byId("slider").value] }));
+  document.addEventListener("keydown", (event) => {
+    const by = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
+    const plain = !event.altKey && !event.ctrlKey && !event.metaKey && !event.shiftKey;
+    if (!by || !plain || !state || event.target.closest?.("input, select")) return;
+    event.preventDefault();
+    change({ position: Math.max(0, state.position + by) });
+  });
+}
+
+function turn(chapter) {
+  const wish = chapter === null ? { chapter, step: CONVERGED }
+    : { ...STORY, step: CHAPTERS[chapter].step, position: null, chapter };
+  if (chapter !== null) fillFields(wish);
+  else if (byId("story").contains(document.activeElement)) byId("tell").focus(); // the story is about to vanish
+  change(wish);
 }
 
 async function start() {
-  setUpTheme(draw);
-  try {
-    worlds = await loadWorlds();
-  } catch (problem) {
-    complain(-1, problem.message);
-    return;
+  worlds = await openWorlds();
+  setUpStory(() => state?.chapter ?? null, turn);
+  setUpForm();
+  const first = readAddress();
+  fillFields(first);
+  change(first);
+  if (!state) { // the link's sentence cannot be answered
+    change({ ...first, ...firstExample(worldOf(first.world)), chapter: null });
+    change(first);
   }
-  wanted = readState(worlds);
-  setUpStory(worlds, () => shown?.chapter ?? null, (wish) => {
-    stepping.stop();
-    if (wish.sentence) fillFields(wish);
-    change(wish);
-  });
-  stepping = setUpStepping(player, go);
-  setUpForm(worlds, ask, chooseWorld);
-  setUpSampler(() => worldOf(wanted), (wish) => change({ ...wish, position: shown?.position ?? null }));
-  setUpAlong();
-  setUpExport(() => shown ?? { answers: [], position: 0 });
-  byId("examples").open = matchMedia("(min-width: 56rem)").matches;
-  fillFields(wanted);
-  showWorld(worldOf(wanted));
-  await change({});
-  followWidth(byId("answers"), draw);
+  addEventListener("hashchange", () => { const next = readAddress(); fillFields(next); change(next); });
 }
 
-start();
+const started = start();
+
+// `await equivocal.ask(text, { world, step, top })` gives the object that `equivocal ask --json` prints, to
+// four digits after the point.
+window.equivocal = {
+  async ask(sentence, { world, step, top } = {}) {
+    await started;
+    return JSON.parse(JSON.stringify(answer(sentence, worldOf(world), step, top), (_, value) =>
+      (typeof value === "number" ? Math.round(value * ROUND) / ROUND : value)));
+  },
+};

@@ -11,7 +11,7 @@ const PASSIVE = new Set("am are be been being by is was were".split(" "));
 
 // Returns [{ text, word, marker }], or throws an Error that says what is wrong and the way out.
 export function parse(text, grammar) {
-  check(text, grammar.limits);
+  check(text);
   let heard = splitWords(text);
   const constituents = [];
   let waiting = null; // the spelling of a marker that waits for its word
@@ -40,11 +40,7 @@ export function parse(text, grammar) {
   return constituents;
 }
 
-function check(text, limits) {
-  if (text.length > limits.characters) {
-    throw new Error(`The sentence has ${text.length} characters, at most ${
-      limits.characters}; shorten it.`);
-  }
+function check(text) {
   const odd = text.trim().match(/\p{C}|\p{So}|\p{Sc}|\p{Sk}/u)?.[0];
   if (odd) {
     const name = /\p{C}/u.test(odd)
@@ -79,24 +75,22 @@ function constituent(phrase, waiting, { spellings, markers, usual }) {
 }
 
 function explainUnknown(word, { spellings, markers, name }) {
-  if (PASSIVE.has(word)) return explainPassive(word, name);
+  if (PASSIVE.has(word)) {
+    return `Unknown word “${word}”: the world ${name} has active sentences only. For passives, run `
+      + "“equivocal page --world sg2018”; its networks are trained first, which takes some minutes.";
+  }
   const known = [...new Set(Object.values(spellings)), ...Object.keys(markers)];
-  const near = closest(word, known, 3);
+  const near = findClosest(word, known, 3);
   const hint = near.length ? `Did you mean ${near.map((each) => `“${each}”`).join(" or ")}?`
     : "“Build a sentence from words” lists those it knows.";
   return `Unknown word “${word.length > 80 ? `${word.slice(0, 80)}…` : word}”. ${hint}`;
-}
-
-export function explainPassive(word, name) {
-  return `Unknown word “${word}”: the world ${name} has active sentences only. For passives, run `
-    + "“equivocal serve --world sg2018”; its networks are trained first, which takes some minutes.";
 }
 
 const CUTOFF = 0.6; // of likeness, as Python's difflib has it
 const MOST_LETTERS = 200;
 
 // The `most` words of `known` that are most alike, best first.
-export function closest(word, known, most) {
+function findClosest(word, known, most) {
   if (word.length > MOST_LETTERS) return [];
   return known.map((each) => [each, likeness(each.toLowerCase(), word)])
     .filter(([, like]) => like >= CUTOFF)

@@ -1,37 +1,32 @@
-// story.js: the five steps of the story: what each shows, what it says from the same numbers, and the
-// bar that turns them. While the story is open, the page shows little else (style.css, by the `data-view`
-// of the body).
+// story.js: the five steps of the story: what each shows, and what it says from the same numbers.
 //
-// `view` names the picture (slides.js); `step` is where the answers are taken, and `stops` are further
-// stops that the picture needs. `tell` is given { plain, reversed } (answers of the converged posterior), `at`
-// (an answer to the reversed sentence, by `at(step)`) and `world`; it returns [headline, text].
+// `view` names the picture (pictures.js); `step` is where the answers are taken, and `stops` are those
+// that the picture needs. `tell` is given { plain, reversed } (answers of the converged posterior), `at`
+// (the answer to the reversed sentence at a step) and `world`; it returns [headline, text].
 
-import { byId, html } from "./dom.js";
-import { capital, percent, tauOf } from "./look.js";
-import { splitDoubt } from "./summary.js";
+import { byId, capital, formatTime, html, percent } from "dom";
+import { compareWithTruth, PICTURES } from "pictures";
+import { splitDoubt } from "summary";
+import { section, table } from "view";
 
 export const STORY = {
   world: "slips",
   sentence: "during dinner, the woman eats the pizza",
   compare: "during dinner, the pizza eats the woman",
-  position: null,
 };
-const [ROLE, FILLER] = ["agent", "pizza"];
 const PARTS = { words: "in the words", between: "between networks", within: "within each network" };
-export const CONVERGED = "converged";
-export const stopsOf = (world) => [...world.steps.map(({ step }) => step), CONVERGED];
+const CONVERGED = "converged";
 
 export const CHAPTERS = [
   {
     name: "False certainty",
     view: "certainty",
     step: CONVERGED,
-    async tell({ reversed }) {
-      const { truth, networks } = lastBelief(reversed);
-      const given = listInWords(networks.map(({ mle }) => percent(mle)));
-      const who = networks.length > 1 ? `${capital(spellNumber(networks.length))} networks say` : "A network says";
+    tell({ reversed }) {
+      const given = reversed.networks.map((network) => percent(findPizza(network).mle));
       return [
-        `Did the pizza eat the woman? ${who} ${given}. The truth is ${percent(truth, 1)}.`,
+        `Did the pizza eat the woman? ${capital(spellNumber(given.length))} networks say ${given.slice(0, -1).join(", ")} and ${
+          given.at(-1)}. The truth is ${percent(findPizza(reversed).truth, 1)}.`,
         `They heard “${STORY.compare}”. Each gives one number (a dot), as if no other were possible. In this `
           + "small world things act and speakers slip now and then, so the truth is known exactly: the triangle.",
       ];
@@ -41,9 +36,8 @@ export const CHAPTERS = [
     name: "Where is the doubt?",
     view: "doubt",
     step: CONVERGED,
-    async tell({ plain, reversed }) {
-      const doubt = splitDoubt(reversed, reversed.words.length - 1);
-      const usual = splitDoubt(plain, plain.words.length - 1);
+    tell({ plain, reversed }) {
+      const [usual, doubt] = [plain, reversed].map((answer) => splitDoubt(answer, answer.words.length - 1));
       const [largest] = Object.keys(PARTS).sort((a, b) => doubt[b] - doubt[a]);
       return [
         `The reversed sentence leaves about ${spellNumber(Math.round(doubt.total / usual.total))} times the doubt, ${
@@ -58,13 +52,12 @@ export const CHAPTERS = [
     name: "The prior",
     view: "prior",
     step: 0,
-    async tell({ at }) {
-      const start = await at(0);
-      const { low, high } = lastBelief(start);
+    tell({ at, world }) {
+      const { low, high } = findPizza(at(0));
       return [
         "Before the data, almost anything is possible.",
         `A posterior begins with a prior, which lets the last layer vary around the trained weights (variance ${
-          start.prior_variance}). Nine in ten of these last layers give the pizza as agent between ${
+          world.prior_variance}). Nine in ten of these last layers give the pizza as agent between ${
           percent(low)} and ${percent(high)}: the black lines.`,
       ];
     },
@@ -73,14 +66,14 @@ export const CHAPTERS = [
     name: "Along τ",
     view: "along",
     step: CONVERGED,
-    stops: stopsOf,
-    async tell({ at, world }) {
-      const [prior, paper, end] = await Promise.all([0, world.paper_step, CONVERGED].map(at));
-      const width = (answer) => percent(lastBelief(answer).high - lastBelief(answer).low);
+    stops: ({ steps }) => steps,
+    tell({ at, world }) {
+      const [prior, paper, end] = [0, world.paper_step, CONVERGED].map(at);
+      const width = (answer) => percent(findPizza(answer).high - findPizza(answer).low);
       return [
         "Step by step, the data narrow it down.",
         `The band holds nine in ten last layers. For the pizza as agent it is ${width(prior)} wide at the prior, ${
-          width(paper)} at step ${world.paper_step} (${tauOf(paper.time)}), where the paper stops, and ${
+          width(paper)} at step ${world.paper_step} (τ = ${formatTime(paper.time)}), where the paper stops, and ${
           width(end)} once converged. The slider moves along sampler time τ.`,
       ];
     },
@@ -89,20 +82,19 @@ export const CHAPTERS = [
     name: "The truth",
     view: "truth",
     step: CONVERGED,
-    stops: (world) => [world.paper_step, CONVERGED],
-    async tell({ at, world }) {
-      const rivals = compareWithTruth(await Promise.all([world.paper_step, CONVERGED].map(at)), ROLE, FILLER);
+    stops: ({ paper_step: paper }) => [paper, CONVERGED],
+    tell({ at, world }) {
+      const rivals = compareWithTruth([world.paper_step, CONVERGED].map(at));
       const { belief, kind, name, time, value } = rivals.find((rival) => rival.nearest);
       const nearest = kind === "mle" ? "The trained networks come" : name === CONVERGED
-        ? "The converged posterior comes" : `The ensemble at ${name} (${tauOf(time)}) comes`;
+        ? "The converged posterior comes" : `The ensemble at ${name} (τ = ${formatTime(time)}) comes`;
       const inside = kind === "bayes" && belief.low <= belief.truth && belief.truth <= belief.high;
       const idle = Math.abs(0.5 - belief.truth) < Math.abs(value - belief.truth);
+      const listed = rivals.map((rival) => `${rival.name}${
+        rival.time === null ? "" : ` (τ = ${formatTime(rival.time)})`} ${percent(rival.value, 1)}`);
       return [
         `The truth is ${percent(belief.truth, 1)}. ${nearest} nearest, with ${percent(value, 1)}.`,
-        `The pizza as agent: ${rivals.map(({ name: who, time: when, value: found }) =>
-          `${who}${when === null ? "" : ` (${tauOf(when)})`} ${percent(found, 1)}`).join(", ")}. ${
-          inside ? "Its interval, the black line, holds the truth. " : ""
-        }${
+        `The pizza as agent: ${listed.join(", ")}. ${inside ? "Its interval, the black line, holds the truth. " : ""}${
           idle ? "Answering 50 % without listening would be nearer still. " : ""
         }One sentence proves little: now ask your own.`,
       ];
@@ -113,63 +105,32 @@ export const CHAPTERS = [
 export const isStory = ({ world, sentence, compare }) =>
   world === STORY.world && sentence === STORY.sentence && compare === STORY.compare;
 
-// The trained belief and those at some stops, as [{ name, time, kind, belief, value, nearest }, …].
-export function compareWithTruth(answers, role, filler) {
-  const beliefs = answers.map((answer) => findBelief(answer, role, filler));
-  const rivals = [
-    { name: "trained", time: null, kind: "mle", belief: beliefs[0] },
-    ...beliefs.map((belief, i) => ({ belief, kind: "bayes", time: answers[i].time,
-      name: answers[i].step === CONVERGED ? CONVERGED : `step ${answers[i].step}` })),
-  ].map((rival) => ({ ...rival, value: rival.belief[rival.kind] }));
-  const distance = ({ value, belief }) => Math.abs(value - belief.truth);
-  const least = Math.min(...rivals.map(distance));
-  return rivals.map((rival) => ({ ...rival, nearest: distance(rival) === least }));
-}
+// Only the networks of the package have all steps of the paper's sampler that the story needs.
+export const hasStory = (world) => world?.name === STORY.world && world.steps.includes(world.paper_step);
 
-const findBelief = (answer, role, filler) =>
-  answer.words.at(-1).roles[role].find((belief) => belief.filler === filler);
-
-const lastBelief = (answer) => findBelief(answer, ROLE, FILLER);
+const findPizza = ({ words }) => words.at(-1).roles.agent.find(({ filler }) => filler === "pizza");
 
 const spellNumber = (number) => ["no", "one", "two", "three", "four", "five"][number] ?? String(number);
 
-const listInWords = (parts) => (parts.length < 2 ? parts.join("")
-  : `${parts.slice(0, -1).join(", ")} and ${parts.at(-1)}`);
-
 const KEYS = { ArrowLeft: -1, ArrowRight: 1, PageUp: -1, PageDown: 1 }; // remote controls send the latter
 
-// `turn` is called with a wish for the state; `current` gives the chapter shown, or null.
-export function setUpStory(worlds, current, turn) {
-  const world = worlds.find(({ name }) => name === STORY.world);
-  byId("tell").hidden = !world;
-  if (!world) return;
-  const open = (chapter) => turn(chapter === null ? { chapter, step: CONVERGED }
-    : { ...STORY, step: CHAPTERS[chapter].step, prior: world.prior_variance, chapter });
-  const end = () => {
-    if (byId("story").contains(document.activeElement)) byId("tell").focus(); // it is about to vanish
-    open(null);
-  };
+// `current` gives the chapter shown, or null; `turn` is called with the chapter to show.
+export function setUpStory(current, turn) {
   const by = (distance) => {
     const chapter = current() + distance;
-    if (chapter >= CHAPTERS.length) end();
-    else if (chapter >= 0) open(chapter);
+    if (chapter >= CHAPTERS.length) turn(null);
+    else if (chapter >= 0) turn(chapter);
   };
   byId("story-steps").append(...CHAPTERS.map(({ name }, i) => html("li", {},
-    html("button", { type: "button", click: () => open(i) }, html("span", { class: "name" }, name)))));
-  byId("tell").addEventListener("click", () => {
-    if (current() !== null) return end();
-    open(0);
-    return byId("story-on").focus();
-  });
+    html("button", { type: "button", click: () => turn(i) }, html("span", {}, name)))));
+  byId("tell").addEventListener("click", () => turn(current() === null ? 0 : null));
   byId("story-back").addEventListener("click", () => by(-1));
   byId("story-on").addEventListener("click", () => by(1));
-  byId("story-end").addEventListener("click", end);
-  // a slider that keeps the focus would keep the arrow keys
-  byId("slider").addEventListener("change", () => { if (current() !== null) byId("slider").blur(); });
+  byId("story-end").addEventListener("click", () => turn(null));
   document.addEventListener("keydown", (event) => {
     if (current() === null || event.altKey || event.ctrlKey || event.metaKey || event.shiftKey) return;
-    const own = event.key.startsWith("Page") ? "input[type=text]" : "input, select";
-    if (event.key === "Escape") end();
+    const own = event.key.startsWith("Page") ? "input[type=text]" : "input, select"; // keys of their own
+    if (event.key === "Escape") turn(null);
     else if (event.key in KEYS && !event.target.closest?.(own)) by(KEYS[event.key]);
     else return;
     event.preventDefault();
@@ -177,34 +138,21 @@ export function setUpStory(worlds, current, turn) {
   });
 }
 
-let latest = null; // the state that is shown
-
-// Shows the chapter of a state; `at(step)` gives the answer to the reversed sentence at another stop.
-export async function showStory(state, world, { plain, at }) {
-  const { chapter } = state;
-  latest = state;
-  byId("story").hidden = chapter === null;
-  byId("tell").setAttribute("aria-pressed", String(chapter !== null));
-  if (chapter === null) {
-    delete document.body.dataset.view;
-    return;
-  }
-  document.body.dataset.view = CHAPTERS[chapter].view;
+// Shows a chapter; `ask(sentence, step)` answers. Returns the sections with its pictures.
+export function showStory(chapter, answers, world, ask) {
+  const { view, stops = () => [], tell } = CHAPTERS[chapter];
   byId("story-steps").querySelectorAll("button").forEach((button, i) => {
     if (i === chapter) button.setAttribute("aria-current", "step");
     else button.removeAttribute("aria-current");
   });
   byId("story-back").disabled = chapter === 0;
   byId("story-on").firstChild.textContent = chapter + 1 < CHAPTERS.length ? "Next " : "Try it ";
-  const given = { plain: await plain(CONVERGED), reversed: await at(CONVERGED), at, world };
-  const told = await Promise.all(CHAPTERS.map(({ tell }) => tell(given)));
-  if (latest !== state) return;
-  const [headline, text] = told[chapter];
+  const at = (step) => ask(STORY.compare, step);
+  const [headline, text] = tell({ plain: ask(STORY.sentence, CONVERGED), reversed: at(CONVERGED), at, world });
   byId("story-headline").textContent = headline;
   byId("story-text").textContent = text;
-  // unseen below it, so that the longest has room and turning moves nothing
-  byId("story-room").replaceChildren(...told.map(([first, second]) => html("div", {},
-    html("p", { class: "story-headline" }, first), html("p", { class: "story-text" }, second))));
+  const most = Math.max(...answers.map(({ words }) => words.at(-1).entropy));
+  return answers.map((answer) => section(answer, true,
+    ...PICTURES[view](answer, stops(world).map((step) => ask(answer.sentence, step)), most),
+    table(answer, answer.words.length - 1)));
 }
-
-export const chapterOf = ({ chapter }) => (chapter === null ? null : CHAPTERS[chapter]);

@@ -1,5 +1,7 @@
 // summary.js: the summary after a word in short lines, worded as in equivocal/asking/summary.py.
 
+import { formatPercent } from "dom";
+
 const ACTION = "action";
 const ORDER = ["agent", ACTION, "patient"]; // roles whose fillers make a sentence
 
@@ -10,7 +12,7 @@ export function summarise(found, position, readings, best) {
   const lines = [reading ? describeReading(found, position, reading.parts) : "Too early to say who does what."];
   if (rival) lines.push(describeRival(found, reading, rival));
   if (found.words[position].possible === false) {
-    lines.push(`Impossible in the world ${found.world.description.name}.`);
+    lines.push(`Impossible in the world ${found.world.name}.`);
   } else if (reading && reading.truth !== null) {
     lines.push(`Exact probability of the reading ${formatPercent(reading.truth, 1)}${
       rival ? `, of the other ${formatPercent(rival.truth, 1)}` : ""}.`);
@@ -18,20 +20,20 @@ export function summarise(found, position, readings, best) {
   return [...lines, describeUndecided(found, position, best)].join("\n");
 }
 
-const listAsked = ({ vocabulary, description }) =>
-  [...vocabulary.participants, ...description.roles.filter((role) => role === ACTION)];
+const listAsked = ({ vocabulary, roles }) =>
+  [...vocabulary.participants, ...roles.filter((role) => role === ACTION)];
 
 // [{ kind, parts, truth }, …]: the reading after a word, and its rival if it has one; `parts` are beliefs by
 // role, `truth` is the exact probability of all together.
 export function findReadings(found, position, best) {
   const { world, truths } = found;
   const parts = Object.fromEntries(listAsked(world).map((role) => [role,
-    found.words[position].roles[role].reduce((a, b) => (b.bayes > a.bayes ? b : a))])
+    found.words[position].all.roles[role].reduce((a, b) => (b.bayes > a.bayes ? b : a))])
     .filter(([, { bayes }]) => bayes >= world.rules.early));
   if (!Object.keys(parts).length) return [];
   const kinds = { reading: parts, ...findRival(found, position, parts, best) };
   const number = (role, { filler }) =>
-    [world.description.roles.indexOf(role), world.vocabulary.fillers.indexOf(filler)];
+    [world.roles.indexOf(role), world.vocabulary.fillers.indexOf(filler)];
   return Object.entries(kinds).map(([kind, read]) => ({ kind, parts: read,
     truth: truths?.[position] ? truths[position].joint(Object.fromEntries(
       Object.entries(read).map(([role, belief]) => number(role, belief)))) : null }));
@@ -41,7 +43,7 @@ export function findReadings(found, position, best) {
 // other filler, or {}.
 function findRival({ words, world, indicated }, position, reading, best) {
   const { participants } = world.vocabulary;
-  const { roles } = words[position];
+  const { roles } = words[position].all;
   const ordered = {};
   for (const role of listAsked(world)) {
     const belief = roles[role].find(({ filler, said }) => said && filler === indicated[role]);
@@ -69,7 +71,7 @@ function describeReading(found, position, parts) {
   const { world, words } = found;
   const roles = listAsked(world);
   const done = Object.keys(parts).length === roles.length || position + 1 === words.length;
-  const heard = roles.some((role) => words[position].roles[role].some(({ said }) => said));
+  const heard = roles.some((role) => words[position].all.roles[role].some(({ said }) => said));
   const begin = !heard ? "Expects" : done ? "Reads" : "Reads so far";
   const named = Object.keys(parts).filter((role) => role !== ACTION || parts[role].bayes < world.rules.settled);
   return `${begin}: ${phrase(found, parts, named.length ? named : Object.keys(parts))}.`;
@@ -96,11 +98,11 @@ function phrase({ world }, parts, named) {
 function describeUndecided({ words, world }, position, best) {
   const { settled, top } = world.rules;
   let [role, chosen, rank] = [null, null, [-1, -1]];
-  world.description.roles.forEach((each, r) => {
+  world.roles.forEach((each, r) => {
     const two = chooseTwo(best(position, each, top));
     if (two[0].bayes >= settled && (two[0].truth ?? 1) >= settled) return;
     const gap = Math.max(0, ...two.map(({ bayes, truth }) => (truth === null ? 0 : Math.abs(bayes - truth))));
-    const next = [gap, words[position].entropy[r]];
+    const next = [gap, words[position].all.entropy[r]];
     if (next[0] > rank[0] || (next[0] === rank[0] && next[1] > rank[1])) [role, chosen, rank] = [each, two, next];
   });
   if (!chosen) return "Nothing is undecided.";
@@ -142,21 +144,4 @@ export function splitDoubt({ words, networks }, position) {
   const share = total > 0 ? epistemic / total : 0;
   const between = total > 0 && networks.length > 1 ? Math.max(0, epistemic - inside) / total : 0;
   return { total, words: 1 - share, between, within: share - between };
-}
-
-// A logistic unit is never quite certain, so nothing is 100 %.
-function formatPercent(value, digits = 0) {
-  if (value === 0) return "0 %";
-  if (value < 0.0001) return "< 0.01 %";
-  if (value > 0.999) return "> 99.9 %";
-  if (value < 0.01) return `${Number((100 * value).toPrecision(2))} %`;
-  return `${roundEven(100 * value, value > 0.99 ? 1 : digits)} %`;
-}
-
-// Rounds as Python does: ties go to the even digit.
-function roundEven(value, digits) {
-  const scaled = value * 10 ** digits;
-  const below = Math.floor(scaled);
-  return scaled - below === 0.5 && below % 2 === 0 ? (below / 10 ** digits).toFixed(digits)
-    : value.toFixed(digits);
 }

@@ -1,21 +1,18 @@
-"""`ask`, and the `Comprehender` behind it: trained networks with their ensembles, ready to answer.
-
-`Comprehender.answer` computes the numbers of an answer; `answer` and `rendering` present them.
-"""
+"""`ask`, and the `Listeners` behind it: trained networks with their ensembles, ready to answer."""
 
 import unicodedata
-from collections import OrderedDict
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from itertools import product
 from pathlib import Path
-from threading import Lock
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import expit
 
 from equivocal.asking.answer import Answer
-from equivocal.asking.ensembles import Ensembles, Heard, NumpyNetwork, listen, spread
+from equivocal.asking.closed_form import Floats, compute_beliefs
+from equivocal.asking.ensembles import LastLayers, Logits, compute_semantic_update
 from equivocal.asking.posteriors import open_own
 from equivocal.asking.shipped import find_time, open_shipped
 from equivocal.asking.source import CONVERGED, PAPER_STEP, Source
@@ -25,13 +22,10 @@ from equivocal.world import Utterance, World
 from equivocal.world.queries import NO_NODE
 from lastlayer.errors import UserError, join_names
 
-__all__ = ["MOST_WORDS", "Comprehender", "Latest", "ask", "parse_sentence"]
+__all__ = ["MOST_WORDS", "Listeners", "ask", "parse_sentence"]
 
 MOST_WORDS = 30  # far longer than any sentence of a world; keeps an answer to milliseconds
 PICTURES = {"So", "Sc", "Sk"}  # Unicode categories of emoji, currency signs and other symbols
-CACHED_TRUTHS = 4096
-CACHED_WORDS = 4096  # 10 kB each where three networks answer
-CACHED_ENSEMBLES = 64  # some megabytes each; room for every step and variance of a server
 
 
 def ask(
@@ -84,7 +78,7 @@ def ask(
     """
     source = Source.choose(world=world, run=run, network=network)
     parse_sentence(source.world, sentence)  # before anything is trained for it
-    return _open_comprehender(source).answer(sentence, prior_variance=prior_variance, step=step)
+    return _open_listeners(source).answer(sentence, prior_variance=prior_variance, step=step)
 
 
 def parse_sentence(world: World, text: str) -> Utterance:
@@ -110,28 +104,8 @@ def parse_sentence(world: World, text: str) -> Utterance:
     return utterance
 
 
-class Latest(OrderedDict[Any, Any]):
-    """A cache of at most `most` values, which drops the least recently used one first."""
-
-    def __init__(self, most: int) -> None:
-        super().__init__()
-        self.most = most
-
-    def find(self, key: object) -> Any:
-        """Return the value of a key, or None, and mark it as used."""
-        if key in self:
-            self.move_to_end(key)
-        return self.get(key)
-
-    def keep(self, key: object, value: object) -> None:
-        """Add a value, and drop the least recently used one if there are too many."""
-        self[key] = value
-        if len(self) > self.most:
-            self.popitem(last=False)
-
-
-class Comprehender:
-    """Networks that answer sentences; several threads may use it at once.
+class Listeners:
+    """Networks that answer sentences together.
 
     Parameters
     ----------
@@ -141,69 +115,21 @@ class Comprehender:
 
     def __init__(self, source: Source) -> None:
         self.source, self.world, self.settings = source, source.world, source.settings
-        self.vocabulary = words = Vocabulary.from_world(self.world)
-        shipped, self._name, self.steps = source.shipped, source.name, source.steps
-        self._names = source.member_names
-        self._listeners = (
+        self.vocabulary = Vocabulary.from_world(self.world)
+        self.steps = source.steps
+        self.members = (
             [open_own(member) for member in source.members]
-            if shipped is None
-            else open_shipped(shipped)
+            if source.shipped is None
+            else open_shipped(source.shipped)
         )
-        self._wanted = [words.places[considered] for considered in words.candidates]
-        self._lock = Lock()  # two threads must not compute the same ensemble
-        self._heard = Latest(CACHED_WORDS)
-        self._find_truth_once = lru_cache(CACHED_TRUTHS)(self._find_truth)
-        self._load_once = lru_cache(CACHED_ENSEMBLES)(self._load_ensembles)
-
-    @cached_property
-    def network(self) -> NumpyNetwork:
-        """All networks, stacked into one."""
-        return NumpyNetwork.stack([listener.network for listener in self._listeners])
-
-    def prepare(self) -> None:
-        """Compute every ensemble now rather than when it is first asked for."""
-        for variance in self.settings.prior_variances:
-            for step in (CONVERGED, *self.steps):
-                self._load_once(variance, step)
-
-    def get_times(self, prior_variance: float) -> list[float]:
-        """Return the sampler time τ at each of the kept steps, averaged over networks.
-
-        Parameters
-        ----------
-        prior_variance : float
-            One of the prior variances that the ensembles were sampled with.
-
-        Returns
-        -------
-        list of float
-            One time for each entry of `steps`; 0 where it is unknown.
-        """
-        return [self._find_time(prior_variance, step) or 0.0 for step in self.steps]
+        # one pair for each candidate of each role: the roles, then the units of the candidates
+        roles, fillers = np.nonzero(self.vocabulary.candidates)
+        self._pairs = roles, self.vocabulary.places[fillers]
 
     def find_paper_time(self, prior_variance: float) -> float | None:
-        """Return the sampler time τ where the paper stops, if nothing must be sampled to know it.
-
-        Parameters
-        ----------
-        prior_variance : float
-            One of the prior variances that the ensembles were sampled with.
-
-        Returns
-        -------
-        float or None
-            Averaged over networks; None where their paths have not been computed yet.
-        """
-        if self.source.shipped is not None:
-            return find_time(self.source.shipped, prior_variance, PAPER_STEP)
-        name = f"path_{prior_variance:g}_{{}}.safetensors"
-        paths = [one.folder / name.format(one.network) for one in self.source.members]
-        return self._find_time(prior_variance, PAPER_STEP) if all(map(Path.exists, paths)) else None
-
-    def _find_time(self, prior_variance: float, step: int | str) -> float | None:
-        times = self._load_once(prior_variance, step).times
-        known = [time for time in times if time is not None]
-        return sum(known) / len(known) if known else None
+        """Return the sampler time τ where the paper stops, if the package comes with it."""
+        shipped = self.source.shipped
+        return None if shipped is None else find_time(shipped, prior_variance, PAPER_STEP)
 
     def answer(
         self, text: str, *, prior_variance: float | None = None, step: int | str = CONVERGED
@@ -232,9 +158,8 @@ class Comprehender:
         if prior_variance is None:
             prior_variance = self.settings.prior_variance
         utterance = parse_sentence(self.world, text)
-        words, ensembles = self.vocabulary, self._load_once(prior_variance, step)
-        heard = self._hear(utterance, prior_variance, step)
-        shown, (entropy, epistemic), update = spread(heard.shown, words), heard.doubt, heard.update
+        layers = self.load_layers(prior_variance, step)
+        logits, updates = self._listen(utterance, layers)
         common: dict[str, Any] = {
             "sentence": text.strip(),
             "world": self.world.name,
@@ -242,80 +167,77 @@ class Comprehender:
             "step": step,
             "heard": utterance,
             "roles": self.world.roles,
-            "participants": words.participants,
+            "participants": self.vocabulary.participants,
             "exact": self.world.is_exact,
-            "fillers": words.fillers,
-            "candidates": words.candidates,
+            "fillers": self.vocabulary.fillers,
+            "candidates": self.vocabulary.candidates,
             "truth": self._find_truths(utterance),
             "indicated": find_indicated_roles(self.world, utterance),
-            "verbs": words.verbs,
+            "verbs": self.vocabulary.verbs,
             "joint": {},
         }
 
-        def build(voice: int, **named: Any) -> Answer:
-            mle, bayes, low, high = shown[:, voice]
+        def build(network: str, time: float | None, chosen: slice, **more: Any) -> Answer:
+            beliefs = self._believe(Logits(*(values[chosen] for values in logits)))
+            update = updates[chosen].mean(axis=0)
             return Answer(
-                **common,
-                **named,
-                mle=mle,
-                bayes=bayes,
-                low=low,
-                high=high,
-                entropy=entropy[voice],
-                epistemic=epistemic[voice],
-                semantic_update=update[voice, :, 0],
+                **common, **beliefs, **more, network=network, time=time, semantic_update=update
             )
 
-        alone = (
-            build(n, network=name, time=time)
-            for n, (name, time) in enumerate(zip(self._names, ensembles.times, strict=True), 1)
-        )
-        time = self._find_time(prior_variance, step)
-        answer = build(0, network=self._name, time=time, networks=tuple(alone))
+        times = [each.time for each in layers]
+        named = enumerate(zip(self.source.member_names, times, strict=True))
+        alone = tuple(build(name, time, slice(n, n + 1)) for n, (name, time) in named)
+        known = [time for time in times if time is not None]
+        time = sum(known) / len(known) if known else None
+        answer = build(self.source.name, time, slice(None), networks=alone)
         self._add_joint(answer)
         return answer
 
-    def _hear(self, utterance: Utterance, prior_variance: float, step: int | str) -> Heard:
-        """Process a sentence by all networks, reusing prefixes that were processed recently."""
-        tokens = self.world.encode(utterance)
-        said = [tuple(pair) for pair in tokens.tolist()]
-        keys = [(prior_variance, step, *said[: size + 1]) for size in range(len(said))]
-        words: list[Heard] = []
-        with self._lock:
-            for key in keys:
-                if (known := self._heard.find(key)) is None:
-                    break
-                words.append(known)
-        if len(words) < len(said):
-            new = listen(
-                self.network,
-                self._load_once(prior_variance, step),
-                tokens[len(words) :],
-                self.vocabulary,
-                words[-1].gestalts if words else None,
-            ).split()
-            with self._lock:
-                for key, word in zip(keys[len(words) :], new, strict=True):
-                    self._heard.keep(key, word)
-            words += new
-        return Heard.join(words)
-
-    def _load_ensembles(self, prior_variance: float, step: int | str) -> Ensembles:
-        """Return the ensembles of all networks at a sampler step, or converged."""
-        variances, steps = self.settings.prior_variances, self.steps
+    def load_layers(self, prior_variance: float, step: int | str) -> list[LastLayers]:
+        """Load each network's ensemble at a step of the paper's sampler, or converged."""
+        variances = self.settings.prior_variances
         if prior_variance not in variances:
             known = join_names(f"{variance:g}" for variance in variances)
             raise UserError(
                 f"there is no posterior for prior variance {prior_variance!r}; choose from {known}."
             )
-        if step != CONVERGED and (isinstance(step, bool) or step not in steps):
-            known = join_names(map(str, steps))
+        if step != CONVERGED and (isinstance(step, bool) or step not in self.steps):
+            known = join_names(map(str, self.steps))
             raise UserError(
                 f"step {step!r} is not available; choose from {known} or {CONVERGED!r}."
             )
-        with self._lock:
-            loaded = [listener.load(float(prior_variance), step) for listener in self._listeners]
-        return Ensembles(loaded, self.network.last_layer, self._wanted)
+        return [member.load(float(prior_variance), step) for member in self.members]
+
+    def _listen(self, utterance: Utterance, layers: list[LastLayers]) -> tuple[Logits, Floats]:
+        """Return the logits (networks, words, pairs) and the updates (networks, words)."""
+        tokens = self.world.encode(utterance)
+        roles, units = self._pairs
+        each, updates = [], []
+        for member, ensemble in zip(self.members, layers, strict=True):
+            gestalts = member.network.compute_gestalts(tokens)
+            psi = member.network.compute_features(gestalts)
+            logits = ensemble.compute_logits(psi, member.network.last_layer)
+            each.append(Logits(*(values[:, roles, units] for values in logits)))
+            updates.append(compute_semantic_update(gestalts))
+        return Logits(*(np.stack(values) for values in zip(*each, strict=True))), np.stack(updates)
+
+    def _believe(self, logits: Logits) -> dict[str, Floats]:
+        """Return beliefs (word, role, filler), entropies summed over the candidates of a role."""
+        beliefs = compute_beliefs(logits.mean, logits.sd)
+        mle = expit(logits.trained).mean(axis=0)
+        arranged = {
+            name: self._arrange(values)
+            for name, values in {"mle": mle, **beliefs._asdict()}.items()
+        }
+        summed = {name: np.nansum(arranged[name], axis=-1) for name in ("entropy", "epistemic")}
+        return arranged | summed
+
+    def _arrange(self, values: Floats) -> Floats:
+        """Arrange values (word, pair) as (word, role, filler), NaN where it is no candidate."""
+        candidates = self.vocabulary.candidates
+        whole = np.full((len(values), *candidates.shape), np.nan)
+        whole[:, candidates] = values
+        return whole
 
     def _find_truths(self, utterance: Utterance) -> NDArray[np.float64]:
         """Return exact beliefs (word, role, filler), NaN where words are impossible or unknown."""
@@ -328,7 +250,7 @@ class Comprehender:
             node = self.world.all_derivations.tree.find(pairs[: last + 1])
             if node == NO_NODE:
                 break
-            truth[last] = self._find_truth_once(node)
+            truth[last] = self._find_truth(node)
         return truth
 
     def _add_joint(self, answer: Answer) -> None:
@@ -352,4 +274,4 @@ class Comprehender:
         return truth
 
 
-_open_comprehender = lru_cache(maxsize=4)(Comprehender)  # tens of megabytes each
+_open_listeners = lru_cache(maxsize=4)(Listeners)  # tens of megabytes each

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.special import expit, ndtr, ndtri
 
-from equivocal.asking.beliefs import NODES, QUANTILE, compute_beliefs, join_beliefs
+from equivocal.asking.closed_form import NODES, QUANTILE, compute_beliefs
 from lastlayer.logits import make_kolmogorov_nodes
 
 MEAN = np.array([-9.0, -2.0, 0.0, 0.3, 4.0, 7.0], np.float32)
@@ -25,7 +25,7 @@ def test_nodes_are_those_of_the_samplers() -> None:
 
 
 def test_one_network() -> None:
-    found = compute_beliefs(MEAN, SD)
+    found = compute_beliefs(MEAN[None], SD[None])
     bayes, expected = integrate(MEAN, SD)
     np.testing.assert_allclose(found.bayes, bayes, atol=2e-6)
     np.testing.assert_allclose(found.entropy - found.epistemic, expected, atol=1e-5)
@@ -36,22 +36,21 @@ def test_one_network() -> None:
 
 def test_several_networks_are_a_mixture() -> None:
     mean, sd = np.stack([MEAN, -MEAN, MEAN + 1]), np.stack([SD, SD[::-1], SD + 0.5])
-    each = compute_beliefs(mean, sd)
-    found = join_beliefs(each, mean, sd)
-    np.testing.assert_allclose(found.bayes, each.bayes.mean(axis=0))
+    each = [compute_beliefs(one[None], of[None]) for one, of in zip(mean, sd, strict=True)]
+    found = compute_beliefs(mean, sd)
+    np.testing.assert_allclose(found.bayes, np.mean([one.bayes for one in each], axis=0))
     coarse = SHARES[::40]
     pooled = [mean[:, u, None] + sd[:, u, None] * ndtri(coarse) for u in range(len(MEAN))]
     for ours, share in ((found.low, 0.05), (found.high, 0.95)):
         exact = expit([np.quantile(one, share) for one in pooled])
         np.testing.assert_allclose(ours, exact, atol=2e-3)
-    within = each.epistemic.mean(axis=0)
+    within = np.mean([one.epistemic for one in each], axis=0)
     between = found.epistemic - within
-    own = each.entropy.mean(axis=0)
+    own = np.mean([one.entropy for one in each], axis=0)
     np.testing.assert_allclose(between, found.entropy - own, atol=1e-5)
     assert (between > -1e-5).all()
     copies = np.stack([MEAN] * 3), np.stack([SD] * 3)
-    one = compute_beliefs(MEAN, SD)
-    same = join_beliefs(compute_beliefs(*copies), *copies)
+    one, same = compute_beliefs(MEAN[None], SD[None]), compute_beliefs(*copies)
     for ours, alone in zip(same, one, strict=True):  # copies of one network are that network
         np.testing.assert_allclose(ours, alone, atol=1e-5)
 
@@ -63,7 +62,7 @@ def test_quantiles_of_any_mixture_are_found(networks: int) -> None:
     mean = rng.normal(0, 6, (networks, 4000)).astype(np.float32)
     sd = (10 ** rng.uniform(-4, 1.5, mean.shape)).astype(np.float32)
     sd[:, :20] = 0
-    found = join_beliefs(compute_beliefs(mean, sd), mean, sd)
+    found = compute_beliefs(mean, sd)
     low, high = np.full((2, 4000), -200.0), np.full((2, 4000), 200.0)
     wanted = np.array([0.05, 0.95])[:, None]
     for _ in range(60):

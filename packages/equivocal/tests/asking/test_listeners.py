@@ -3,16 +3,13 @@
 import os
 import subprocess
 import sys
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
-from equivocal.asking.comprehender import Comprehender, Latest
 from equivocal.asking.ensembles import compute_semantic_update
-from equivocal.asking.source import Source
+from equivocal.asking.listeners import Listeners
 from equivocal.beliefs import SamplerSettings, collect_last_layer, infer_posterior
 from equivocal.network import Run
 from equivocal.world import UnknownWordError, World
@@ -23,12 +20,12 @@ SENTENCE = "The cat chases the mouse on the lawn."
 REVERSAL = "the mouse chases the cat"
 
 
-def test_trained_beliefs_agree_with_jax(garden_mind: Comprehender, small_run: Run) -> None:
+def test_trained_beliefs_agree_with_jax(gardener: Listeners, small_run: Run) -> None:
     """NumPy and JAX compute the same network."""
-    answer = garden_mind.answer(SENTENCE)
+    answer = gardener.answer(SENTENCE)
     network = small_run.networks[1]
     asked = network.comprehend(SENTENCE, list(answer.roles))
-    units = [network.world.units[unit] for unit in garden_mind.vocabulary.units]
+    units = [network.world.units[unit] for unit in gardener.vocabulary.units]
     np.testing.assert_allclose(
         answer.mle[:, answer.candidates],
         asked.sel(unit=units).values[:, answer.candidates],
@@ -44,8 +41,8 @@ def test_first_word_is_measured_from_silence() -> None:
     np.testing.assert_allclose(compute_semantic_update(gestalts), [0.75, 0.75])
 
 
-def test_truth_agrees_with_the_world(garden_mind: Comprehender, garden: World) -> None:
-    answer = garden_mind.answer(SENTENCE)
+def test_truth_agrees_with_the_world(gardener: Listeners, garden: World) -> None:
+    answer = gardener.answer(SENTENCE)
     for position, heard in enumerate(["cat", "cat chases", "cat chases mouse", SENTENCE]):
         for r, role in enumerate(answer.roles):
             exact = garden.true_beliefs(heard, role)[list(answer.fillers)]
@@ -53,44 +50,43 @@ def test_truth_agrees_with_the_world(garden_mind: Comprehender, garden: World) -
     assert all(answer.is_possible(position) for position in range(4))
 
 
-def test_impossible_words_have_no_truth(garden_mind: Comprehender) -> None:
-    answer = garden_mind.answer("the mouse chases")
+def test_impossible_words_have_no_truth(gardener: Listeners) -> None:
+    answer = gardener.answer("the mouse chases")
     assert [answer.is_possible(position) for position in range(2)] == [True, False]
     assert answer.belief(1, "agent", "mouse").truth is None
 
 
-def test_before_the_first_step_the_ensemble_is_the_prior(garden_mind: Comprehender) -> None:
+def test_before_the_first_step_the_ensemble_is_the_prior(gardener: Listeners) -> None:
     """Step 0 is N(θ_MLE, v I): a logit has the trained mean and the variance v |ψ|²."""
-    network = garden_mind.network
-    tokens = garden_mind.world.encode(REVERSAL)
-    psi = network.compute_features(network.compute_gestalts(tokens))
+    (member,) = gardener.members
+    gestalts = member.network.compute_gestalts(gardener.world.encode(REVERSAL))
+    psi, trained = member.network.compute_features(gestalts), member.network.last_layer
     for variance in (0.01, 1.0, 5.0):
-        ensembles, words = garden_mind._load_once(variance, 0), garden_mind.vocabulary
-        found = ensembles.compute_logits(psi)
-        logits = (psi @ network.last_layer.swapaxes(1, 2)[:, None])[..., words.places]
-        for ours in (found.trained, found.mean):
-            np.testing.assert_allclose(ours, logits[:, :, words.candidates], atol=1e-4)
-        number = words.candidates.sum(axis=1)
-        sizes = np.repeat(np.linalg.norm(psi, axis=-1), number, axis=-1)
-        np.testing.assert_allclose(found.sd, np.sqrt(variance) * sizes, rtol=1e-4)
+        (layers,) = gardener.load_layers(variance, 0)
+        logits = layers.compute_logits(psi, trained)
+        for ours in (logits.trained, logits.mean):
+            np.testing.assert_allclose(ours, psi @ trained.T, atol=1e-4)
+        sizes = np.linalg.norm(psi, axis=-1, keepdims=True)
+        wanted = np.broadcast_to(np.sqrt(variance) * sizes, logits.sd.shape)
+        np.testing.assert_allclose(logits.sd, wanted, rtol=1e-4)
 
 
-def test_converged_ensemble_is_the_posterior(garden_mind: Comprehender, small_run: Run) -> None:
+def test_converged_ensemble_is_the_posterior(gardener: Listeners, small_run: Run) -> None:
     """The NumPy closed forms against those of `Posterior`, which integrate on 24 nodes."""
     network = small_run.networks[1]
     layer = collect_last_layer(small_run, network, "every word")
-    layer = layer.select(garden_mind.vocabulary.shown.tolist())
+    layer = layer.select(gardener.vocabulary.shown.tolist())
     sampler = SamplerSettings(method="exact-flow", num_particles=2, tolerance=TINY.tolerance)
     posterior = infer_posterior(layer, sampler, 1.0, 0)
     rows = network.probe_features(REVERSAL, list(small_run.world.roles)).values
     words, roles, size = rows.shape
     psi = rows.reshape(-1, size)
-    places = garden_mind.vocabulary.places
+    places = gardener.vocabulary.places
 
     def arrange(values: np.ndarray) -> np.ndarray:
         return values[:, places].reshape(words, roles, -1)[:, answer.candidates]
 
-    answer = garden_mind.answer(REVERSAL, step="converged")
+    answer = gardener.answer(REVERSAL, step="converged")
     total, _, information = posterior.entropies(psi)
     low, high = posterior.predict_interval(psi)
     for ours, exact in (
@@ -104,23 +100,8 @@ def test_converged_ensemble_is_the_posterior(garden_mind: Comprehender, small_ru
         np.testing.assert_allclose(ours, summed.sum(axis=-1), atol=2e-4)
 
 
-def test_a_cached_prefix_changes_no_bit(garden_mind: Comprehender) -> None:
-    """Whether a sentence is heard at once or word by word after another, the bits are the same."""
-    fresh, again = (Comprehender(garden_mind.source) for _ in range(2))
-    for text in ("the cat", "the cat chases", "the cat chases the ball", SENTENCE):
-        again.answer(text, step=4)
-    for text in (SENTENCE, "the cat chases the cat"):
-        ours, theirs = (mind.answer(text, step=4) for mind in (again, fresh))
-        for name in ("mle", "bayes", "low", "high", "entropy", "epistemic", "semantic_update"):
-            np.testing.assert_array_equal(getattr(ours, name), getattr(theirs, name))
-    again._heard.clear()
-    np.testing.assert_array_equal(
-        again.answer(SENTENCE, step=1).bayes[0], fresh.answer("the cat", step=1).bayes[0]
-    )
-
-
-def test_heard_participants_are_always_listed(garden_mind: Comprehender) -> None:
-    answer = garden_mind.answer(REVERSAL)
+def test_heard_participants_are_always_listed(gardener: Listeners) -> None:
+    answer = gardener.answer(REVERSAL)
     for role in ("agent", "patient"):
         listed = [belief.filler for belief in answer.beliefs(2, role, top=1)]
         assert {"mouse", "cat"} <= set(listed)
@@ -128,23 +109,18 @@ def test_heard_participants_are_always_listed(garden_mind: Comprehender) -> None
     assert answer.indicated == {"agent": "mouse", "action": "chase", "patient": "cat"}
 
 
-def test_prior_and_step_are_chosen(garden_mind: Comprehender) -> None:
-    narrow = garden_mind.answer(REVERSAL, prior_variance=0.01, step=0)
-    wide = garden_mind.answer(REVERSAL, prior_variance=5.0, step=0)
+def test_prior_and_step_are_chosen(gardener: Listeners) -> None:
+    narrow = gardener.answer(REVERSAL, prior_variance=0.01, step=0)
+    wide = gardener.answer(REVERSAL, prior_variance=5.0, step=0)
     assert np.nanmean(wide.high - wide.low) > 2 * np.nanmean(narrow.high - narrow.low)
     assert wide.time == 0
-    assert garden_mind.answer(REVERSAL, step="converged").time is None
-    assert garden_mind.answer(REVERSAL).step == "converged"
-    assert (
-        garden_mind.find_paper_time(0.01)
-        == garden_mind.answer("cat", prior_variance=0.01, step=17).time
-    )
-    paper = garden_mind.answer(REVERSAL, step=17).time  # where the paper stops
-    assert garden_mind.find_paper_time(1.0) == paper > 0
+    assert gardener.answer(REVERSAL, step="converged").time is None
+    assert gardener.answer(REVERSAL).step == "converged"
+    assert gardener.answer(REVERSAL, step=17).time > 0
     with pytest.raises(UserError, match=r"prior variance 2\.0; choose from 0\.01, 1, 5"):
-        garden_mind.answer(REVERSAL, prior_variance=2.0)
+        gardener.answer(REVERSAL, prior_variance=2.0)
     with pytest.raises(UserError, match=r"step 3 is not available; choose from 0, 1, 4, 17"):
-        garden_mind.answer(REVERSAL, step=3)
+        gardener.answer(REVERSAL, step=3)
 
 
 @pytest.mark.parametrize(
@@ -163,26 +139,25 @@ def test_prior_and_step_are_chosen(garden_mind: Comprehender) -> None:
         ("the mose chases", "did you mean 'mouse'"),
     ],
 )
-def test_bad_sentences_get_one_clear_sentence(
-    garden_mind: Comprehender, text: str, message: str
-) -> None:
+def test_bad_sentences_get_one_clear_sentence(gardener: Listeners, text: str, message: str) -> None:
     with pytest.raises(UserError, match=message):
-        garden_mind.answer(text)
+        gardener.answer(text)
 
 
-def test_unknown_words_have_an_error_of_their_own(garden_mind: Comprehender) -> None:
+def test_unknown_words_have_an_error_of_their_own(gardener: Listeners) -> None:
     with pytest.raises(UnknownWordError):
-        garden_mind.answer("the zebra")
+        gardener.answer("the zebra")
 
 
-def test_answering_needs_no_jax(garden_mind: Comprehender, cache: Path) -> None:
+def test_answering_needs_no_jax(gardener: Listeners, cache: Path) -> None:
     """Start-up: a fresh process that answers from the cache never imports JAX, nor pandas."""
-    garden_mind.answer("the cat")  # everything is there
-    run = str(garden_mind.source.run)
+    gardener.answer("the cat")  # everything is there
+    run = str(gardener.source.run)
     code = (
-        "import sys; from equivocal.asking import *; "
+        "import sys; from equivocal.asking.listeners import *; "
+        "from equivocal.asking.source import *; "
         f"source = Source.choose(run={run!r}, network=1, settings={TINY!r}); "
-        "print(Comprehender(source).answer('the cat').summary); "
+        "print(Listeners(source).answer('the cat').summary); "
         "sys.exit('jax' in sys.modules or 'pandas' in sys.modules)"
     )
     environment = os.environ | {"EQUIVOCAL_CACHE": str(cache)}
@@ -191,24 +166,3 @@ def test_answering_needs_no_jax(garden_mind: Comprehender, cache: Path) -> None:
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("Reads: ")
-
-
-def test_one_ensemble_is_made_however_many_threads_ask(
-    saved_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
-) -> None:
-    monkeypatch.setenv("EQUIVOCAL_CACHE", str(tmp_path))
-    fresh = Comprehender(Source.choose(run=saved_run, network=0, settings=TINY))
-    with ThreadPoolExecutor(4) as pool:
-        answers = list(pool.map(lambda _: fresh.answer("the cat").bayes, range(4)))
-    for answer in answers:
-        np.testing.assert_array_equal(answer, answers[0])
-    assert capsys.readouterr().err.count("is computed once") == 1
-
-
-def test_the_least_recently_used_value_is_dropped() -> None:
-    kept = Latest(2)
-    for name in "aba":  # so that b is the one asked for longest ago
-        kept.keep(name, name.upper())
-        kept.find("a")
-    kept.keep("c", "C")
-    assert [kept.find(name) for name in "abc"] == ["A", None, "C"]

@@ -15,8 +15,7 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 import equivocal
-from equivocal import gestalt
-from equivocal.asking.comprehender import Comprehender
+from equivocal.asking.listeners import Listeners
 from equivocal.asking.source import AskSettings, Source
 from equivocal.world import World, read_example
 from lastlayer.errors import UserError
@@ -28,12 +27,12 @@ def source(run: Path) -> Source:
     return Source.choose(run=run, network=1, settings=TINY)
 
 
-def test_ensembles_are_reused_from_the_cache(garden_mind: Comprehender, saved_run: Path) -> None:
-    first = garden_mind.answer("the cat chases").bayes
+def test_ensembles_are_reused_from_the_cache(gardener: Listeners, saved_run: Path) -> None:
+    first = gardener.answer("the cat chases").bayes
     file = source(saved_run).folder / "converged_1_1.safetensors"
     before = file.stat().st_mtime_ns
     np.testing.assert_array_equal(
-        Comprehender(source(saved_run)).answer("the cat chases").bayes, first
+        Listeners(source(saved_run)).answer("the cat chases").bayes, first
     )
     assert file.stat().st_mtime_ns == before
 
@@ -51,10 +50,8 @@ def test_other_settings_and_networks_are_other_folders(saved_run: Path, cache: P
 @pytest.mark.parametrize(
     "damage", ["truncated", "header", "missing", "bit", "not a number", "shape"]
 )
-def test_damaged_files_are_recomputed(
-    garden_mind: Comprehender, saved_run: Path, damage: str
-) -> None:
-    before = garden_mind.answer("the cat chases").bayes
+def test_damaged_files_are_recomputed(gardener: Listeners, saved_run: Path, damage: str) -> None:
+    before = gardener.answer("the cat chases").bayes
     file = source(saved_run).folder / "converged_1_1.safetensors"
     whole = file.read_bytes()
     arrays = load_file(file)
@@ -72,7 +69,7 @@ def test_damaged_files_are_recomputed(
         save_file({**arrays, "shift": arrays["shift"][:, :3].copy()}, file)
     said = nullcontext() if damage == "missing" else pytest.warns(match=str(file))
     with said:
-        mended = Comprehender(source(saved_run)).answer("the cat chases").bayes
+        mended = Listeners(source(saved_run)).answer("the cat chases").bayes
     assert file.read_bytes() == whole
     np.testing.assert_array_equal(mended, before)
 
@@ -82,9 +79,9 @@ def asking(folder: Path, cache: str) -> dict[str, Any]:
     (folder / "garden.toml").write_text(read_example())
     settings = replace(TINY, training={"networks": 1, "sentences": 200, "epochs": 2})
     code = (
-        "from equivocal.asking import *; "
+        "from equivocal.asking.listeners import *; from equivocal.asking.source import *; "
         f"source = Source.choose(world='garden.toml', settings={settings!r}); "
-        "print(Comprehender(source).answer('the cat chases').belief(-1, 'patient', 'mouse').bayes)"
+        "print(Listeners(source).answer('the cat chases').belief(-1, 'patient', 'mouse').bayes)"
     )
     environment = os.environ | {"EQUIVOCAL_CACHE": str(folder / cache)}
     return {"args": [sys.executable, "-c", code], "cwd": folder, "env": environment}
@@ -132,11 +129,11 @@ def test_a_damaged_default_network_is_trained_again(
     monkeypatch.setenv("EQUIVOCAL_CACHE", str(tmp_path))
     settings = replace(TINY, training={"networks": 1, "sentences": 200, "epochs": 2})
     chosen = Source.choose(world=garden, settings=settings)
-    before = Comprehender(chosen).answer("the cat").mle
+    before = Listeners(chosen).answer("the cat").mle
     whole = chosen.network_path.read_bytes()
     flip(chosen.network_path, at=0.9)
     with pytest.warns(match=rf"{chosen.network_path}: checksum mismatch; recomputing"):
-        mended = Comprehender(chosen).answer("the cat").mle
+        mended = Listeners(chosen).answer("the cat").mle
     np.testing.assert_array_equal(mended, before)
     assert chosen.network_path.read_bytes() == whole
 
@@ -146,7 +143,7 @@ def test_a_damaged_run_of_ones_own_is_named_and_left_alone(saved_run: Path, tmp_
     network = tmp_path / "run" / "networks" / "01.safetensors"
     network.write_bytes(network.read_bytes()[:100])
     with pytest.raises(UserError, match=r"01\.safetensors is missing or has a checksum mismatch"):
-        Comprehender(Source.choose(run=tmp_path / "run", network=1))
+        Listeners(Source.choose(run=tmp_path / "run", network=1))
     assert len(network.read_bytes()) == 100
 
 
@@ -164,7 +161,7 @@ def test_missing_runs_and_double_choices(tmp_path: Path, saved_run: Path) -> Non
         equivocal.ask("the cat", run=tmp_path)
     with pytest.raises(UserError, match=r"there is no folder .*nowhere"):
         equivocal.ask("the cat", run=tmp_path / "nowhere")
-    with pytest.raises(UserError, match="are not of world 'paper'; choose one of .* garden with"):
+    with pytest.raises(UserError, match="has no networks of world 'paper'"):
         equivocal.ask("the cat", run=saved_run, world="paper")
     with pytest.raises(UserError, match=r"has no network 7; it has 2, counted from 0"):
         equivocal.ask("the cat", run=saved_run, network=7)
@@ -187,12 +184,12 @@ def test_networks_are_found_wherever_a_command_keeps_them(
     assert alone.folder == source(saved_run).folder == found.members[1].folder  # one cache for all
 
 
-def test_all_networks_of_a_folder_are_asked(saved_run: Path, garden_mind: Comprehender) -> None:
-    both = Comprehender(Source.choose(run=saved_run, settings=TINY))
+def test_all_networks_of_a_folder_are_asked(saved_run: Path, gardener: Listeners) -> None:
+    both = Listeners(Source.choose(run=saved_run, settings=TINY))
     answer = both.answer("the cat chases the mouse")
     assert answer.network == f"the 2 networks in {saved_run}"
     assert [one.network for one in answer.networks] == ["network 0", "network 1"]
-    alone = garden_mind.answer("the cat chases the mouse")
+    alone = gardener.answer("the cat chases the mouse")
     np.testing.assert_array_equal(answer.networks[1].bayes, alone.bayes)
     assert "between the 2 networks" in answer.summary
 
@@ -207,19 +204,17 @@ def test_networks_that_cannot_answer_together_are_told_apart(
         .replace('name = "garden"', 'name = "yard"')
         .replace("dog = 0.6, cat = 0.3", "dog = 0.5, cat = 0.4")
     )
-    gestalt.train(other, networks=1, sentences=50, epochs=1).save(tmp_path / "networks" / "yard")
-    with pytest.raises(
-        UserError, match=r"differ in their world; .* worlds garden, yard with --world"
-    ):
+    equivocal.train(other, networks=1, sentences=50, epochs=1).save(tmp_path / "networks" / "yard")
+    with pytest.raises(UserError, match=r"differ in .* worlds garden, yard with --world"):
         Source.choose(run=tmp_path)
     chosen = Source.choose(run=tmp_path, world="yard")
     assert (chosen.world.name, len(chosen.members)) == ("yard", 1)
     assert len(Source.choose(run=tmp_path, world="garden").members) == 2
     # of one world there may be several sizes, where naming the world does not help
-    gestalt.train(other, networks=1, sentences=50, epochs=1, hidden=7).save(
+    equivocal.train(other, networks=1, sentences=50, epochs=1, hidden=7).save(
         tmp_path / "networks" / "yard-7"
     )
-    with pytest.raises(UserError, match=r"in their sizes; .* such as \S+/yard, \S+/yard-7\.$"):
+    with pytest.raises(UserError, match=r"sizes; .* folders \S+/garden, \S+/yard, \S+/yard-7\.$"):
         Source.choose(run=tmp_path, world="yard")
     assert Source.choose(run=tmp_path / "networks" / "yard-7").world.name == "yard"
 
