@@ -1,5 +1,12 @@
 """How much doubt is warranted, and which kinds of uncertainty come near it.
 
+kinds      every kind: a small function and a row of `KINDS`
+layers     posteriors over more layers than the last
+answers    the answers of one network under one kind, at each of its strengths, and their file
+scores     all that can be asked in a world, scored against its exact beliefs
+frontier   tables: errors of every kind and strength, of baselines and of ensembles of networks
+run        `compare_uncertainty`, behind `equivocal doubt`
+
 `learn` is that of the core (`equivocal.world.learning`), imported when first used.
 """
 

@@ -1,75 +1,92 @@
-"""Kinds of uncertainty compared: the function behind `equivocal doubt`.
+"""Kinds of uncertainty compared with the truth: the function behind `equivocal doubt`.
 
     OUT/networks/, OUT/dropout_RATE/           trained networks, without and with dropout
-    OUT/members/KIND/NN.safetensors            the members of network NN, by posterior
+    OUT/answers/KIND/NN.safetensors            the answers of network NN, at every strength
     OUT/tables/, OUT/figures/, OUT/doubt.toml  the results, and the settings they depend on
 
-Deep ensembles and masks of MC dropout are not stored, since they follow from the networks.
+with several corpora OUT/corpus_0/ and so on for the first two. Where reversals have a true answer,
+they are what is asked, and only the output units of their nouns are sampled; in other worlds it is
+everything, with a few strengths of each kind.
 """
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from functools import partial
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from time import perf_counter
+from typing import Any
 
+import jax
 import pandas as pd
 
-from equivocal.doubt import comparison, members
-from equivocal.doubt.comprehenders import Comprehenders, load_members, save_members
-from equivocal.doubt.scores import enumerate_truth, find_reversals
-from equivocal.network import Run
-from equivocal.network.runs import split_corpus
+from equivocal.doubt import frontier
+from equivocal.doubt.answers import Answers
+from equivocal.doubt.kinds import KINDS, Asked, KindSettings, Subject
+from equivocal.doubt.layers import LAYERS
+from equivocal.doubt.scores import ask_everything
+from equivocal.network import Run, TrainingSettings
 from equivocal.network.train_or_load import choose_training, train_or_load
 from equivocal.progress import progress
 from equivocal.result import Figures, Result, describe_run
 from equivocal.store.folders import locate_network, refuse_foreign_files
 from equivocal.store.locks import hold_folder
 from equivocal.store.store import POSTERIOR_CODE, Store, hash_content
+<<<<<<< HEAD
 from equivocal.world import World
 from lastlayer import network_flow
 from lastlayer.errors import check_known
+=======
+from equivocal.truth import ReversalQuestions, ask_about_reversals
+from equivocal.world import RoleReversal, World
+from lastlayer.errors import UserError, check_known
+>>>>>>> 6c041c68 (wip)
 from lastlayer.files import compute_checksum
 from lastlayer.seeds import Seed
 
 __all__ = ["UncertaintyResult", "compare_uncertainty"]
 
-# what members and their answers depend on
-DOUBT_CODE = (
-    *POSTERIOR_CODE,
-    *("equivocal/doubt", "equivocal/statistics"),
-)
-
-
-@dataclass(frozen=True, kw_only=True)
-class UncertaintySettings:
-    """Settings that determine the results, except those of training."""
-
-    prior_variance: float = 1.0  # the paper's central prior
-    num_particles: int = members.PARTICLES  # also the number of masks of MC dropout
-    cuts: int = 1  # parts into which each hidden layer is cut
-    num_steps: int = 40  # the most rounds of the network flow
-    tolerance: float = 0.5  # of the network flow, over all directions of a part together
-    last_tolerance: float = 0.01  # of the last layer, which converges in a few steps
-    dropout: float = members.RATE
-    seed: int = 0
+# what answers depend on
+DOUBT_CODE = (*POSTERIOR_CODE, "equivocal/truth.py", "equivocal/doubt", "equivocal/statistics")
+EXAMPLE = 15  # the item that is drawn; in `slips`: during dinner, the pizza eats the woman
+FEW: dict[str, Any] = {  # where everything is asked
+    "evidence": (1.0,),
+    "other_variances": (),
+    "every_step": False,
+    "rates": (0.1,),
+    "sizes": (),
+}
+QUICK: dict[str, Any] = {  # only to check that the command works; not to be reported
+    "evidence": (1.0, "sentence"),
+    "other_variances": (),
+    "num_steps": 3,
+    "rates": (0.1,),
+    "members": 8,
+    "layer_steps": 1,
+}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class UncertaintyResult(Result):
-    """The scores of every kind of uncertainty.
+    """The errors of every kind of uncertainty.
 
-    `tables` holds "scores" (a row for each kind and network), "roles" (the same by role), "summary"
-    (a row for each kind, with intervals) and "role_means" (a row for each kind, with its mean
-    calibration error by role); `summary` states the answer in words, and whether each kind of
-    posterior converged.
+    `tables` holds "frontier" (a row for each kind, setting, network and corpus), "summary" (over
+    networks, with intervals, costs, and whether it is on the frontier) and, where reversals have a
+    true answer, "example" (beliefs about one of them). `summary` is the answer in words.
     """
 
-    def draw(self) -> Figures:
-        """Draw the scores of all kinds side by side."""
-        from equivocal.doubt.figures import draw_kinds
+    example: RoleReversal | None
 
-        return {"doubt": draw_kinds(self.tables["scores"], self.tables["summary"])}
+    def draw(self) -> Figures:
+        """Draw the frontier and an example or, where everything is asked, all kinds in rows."""
+        from equivocal.doubt.figures import draw_example, draw_frontier, draw_kinds
+
+        summary = self.tables["summary"]
+        if self.example is None:
+            return {"kinds": draw_kinds(self.tables["frontier"], summary)}
+        sentences = {name: str(getattr(self.example, name)) for name in ("reversal", "congruent")}
+        return {
+            "frontier": draw_frontier(summary),
+            "example": draw_example(self.tables["example"], sentences, self.example.patient),
+        }
 
 
 def compare_uncertainty(
@@ -79,27 +96,38 @@ def compare_uncertainty(
     quick: bool = False,
     networks: int | None = None,
     seed: Seed | None = None,
-    layers: Sequence[str] | None = None,
+    layers: Sequence[str] = (),
+    corpora: int = 1,
+    training: TrainingSettings | None = None,
+    settings: KindSettings | None = None,
 ) -> UncertaintyResult:
-    """Compare posteriors over one or more layers, deep ensembles and MC dropout.
+    """Measure how far each kind of uncertainty is from the truth, at each of its strengths.
 
-    Networks and members in the folder are reused; missing ones are trained or sampled.
+    Networks and answers in the folder are reused; missing ones are trained or sampled.
 
     Parameters
     ----------
     world : str, Path or World
-        A world's name, the path of a world file, or a world.
+        A world's name, the path of a world file, or a world. In one where reversals are possible
+        and ambiguous, such as `slips`, they are what is asked.
     out : str or Path
-        Folder for networks, members, tables and figures.
+        Folder for networks, answers, tables and figures.
     quick : bool
-        Two small networks, few particles and steps, only to check that it works; do not report
-        the results.
+        Two small networks and few strengths, only to check that it works; do not report the
+        results.
     networks : int, optional
         The number of networks to train; ten unless `quick`.
     seed : int or numpy.random.Generator, optional
         The same seed gives the same numbers.
-    layers : sequence of {"last", "query", "all"}, optional
-        The posteriors to compare; by default all three.
+    layers : sequence of {"query", "all"}
+        Posteriors over more layers to add, which need a GPU; by default none.
+    corpora : int
+        The number of training corpora, each with its own networks; intervals are over corpora if
+        there are several.
+    training : TrainingSettings, optional
+        How networks are trained; replaces `quick`, `networks` and `seed`.
+    settings : KindSettings, optional
+        The strengths of each kind of uncertainty.
 
     Returns
     -------
@@ -113,124 +141,122 @@ def compare_uncertainty(
         holds networks with other settings.
     """
     began, out = perf_counter(), Path(out)
-    chosen = layers or members.LAYERS
-    for name in chosen:
-        check_known(name, members.LAYERS, "kind of layers")
-    kinds = [kind for kind in comparison.KINDS if kind not in members.LAYERS or kind in chosen]
-    training = choose_training(networks, seed, quick=quick)
+    for name in layers:
+        check_known(name, LAYERS, "kind of layers")
+    if corpora < 1:
+        raise UserError(f"corpora must be 1 or more, got {corpora}; one is the default.")
+    training = training or choose_training(networks, seed, quick=quick)
     world = world if isinstance(world, World) else World.load(world)
-    enumerate_truth(world)  # fail early if the world lacks a role
-    find_reversals(world)
-    few = {"num_steps": 1, "num_particles": 8} if quick else {}
-    settings = UncertaintySettings(seed=training.seed, **few)
+    asked = choose_questions(world)
+    settings = settings or choose_strengths(asked, training, quick=quick)
+    kinds = [name for name, kind in KINDS.items() if not kind.extra or name in layers]
+    about = describe_run(
+        began,
+        world=world.name,
+        fingerprint=world.fingerprint,
+        networks=training.networks,
+        corpora=corpora,
+        kinds=kinds,
+        settings=asdict(settings),
+        training=asdict(training),
+    )
     with hold_folder(out):
-        refuse_foreign_files(out / "networks", ["tables", "figures", "doubt.toml"])
-        run = train_or_load(world, training, out / "networks")
-        place = out / f"dropout_{settings.dropout:g}"
-        dropped = train_or_load(world, training, place, dropout=settings.dropout)
-        load = MemberStore(out, run, dropped, settings).load_or_make
-        with progress("kinds of uncertainty") as advance:
-            scores, roles = comparison.score_kinds(world, len(run.networks), load, advance, kinds)
-        result = _build_result(began, run, settings, kinds, scores, roles)
+        parts = []
+        for corpus in range(corpora):
+            folder = out / f"corpus_{corpus}" if corpora > 1 else out
+            refuse_foreign_files(folder / "networks", ["tables", "figures", "doubt.toml"])
+            own = replace(training, seed=training.seed + corpus)
+            run, answers = answer_all(world, own, folder, asked, kinds, settings)
+            table = frontier.tabulate_frontier(asked, answers, settings.sizes, weigh_network(run))
+            parts.append((table.assign(corpus=corpus), answers))
+        result = _build_result(parts, asked, about)
         result.write(out)
     return result
 
 
+def choose_questions(world: World) -> Asked:
+    """Choose what is asked in a world: its reversals if they have a true answer, or everything."""
+    try:
+        return ask_about_reversals(world)
+    except UserError:
+        return ask_everything(world)
+
+
+def choose_strengths(asked: Asked, training: TrainingSettings, *, quick: bool) -> KindSettings:
+    """Choose the strengths of each kind: few where everything is asked, fewer to try a command."""
+    few = {} if isinstance(asked, ReversalQuestions) else FEW
+    return KindSettings(**few | (QUICK if quick else {}), seed=training.seed)
+
+
+def weigh_network(run: Run) -> tuple[float, float]:
+    """Return what one network costs: its training time in seconds, and its size in megabytes."""
+    megabytes = sum(leaf.nbytes for leaf in jax.tree.leaves(run.models[0])) / 1e6
+    return round(run.seconds, 3) / len(run.networks), megabytes  # rounded as in the saved run
+
+
 def _build_result(
-    began: float,
-    run: Run,
-    settings: UncertaintySettings,
-    kinds: list[str],
-    scores: pd.DataFrame,
-    roles: pd.DataFrame,
+    parts: Sequence[tuple[pd.DataFrame, dict[str, list[Answers]]]],
+    asked: Asked,
+    settings: dict[str, Any],
 ) -> UncertaintyResult:
-    """Build the result of a comparison from its two tables of scores."""
-    summary = comparison.summarise_scores(scores)
-    answer = comparison.summarise_in_words(scores, summary, count_seconds(run))
+    """Summarise and describe the errors of every corpus; the example is of the first."""
+    table = pd.concat([table for table, _ in parts], ignore_index=True)
+    table = table[[*frontier.HEAD, *(name for name in table if name not in frontier.HEAD)]]
+    tables, example = {"frontier": table, "summary": frontier.summarise_frontier(table)}, None
+    if isinstance(asked, ReversalQuestions):
+        shown = EXAMPLE % len(asked.items)
+        tables["example"] = frontier.tabulate_example(asked, parts[0][1], shown)
+        example = asked.items[shown]
+    answer = frontier.describe_frontier(tables["summary"])
     return UncertaintyResult(
         name="doubt",
-        tables={
-            "scores": scores,
-            "roles": roles,
-            "summary": summary,
-            "role_means": comparison.average_roles(roles),
-        },
-        settings=describe_run(
-            began,
-            world=run.world.name,
-            fingerprint=run.world.fingerprint,
-            networks=len(run.networks),
-            kinds=kinds,
-            training_seconds_per_network=round(count_seconds(run), 3),
-            settings=asdict(settings),
-            training=asdict(run.settings),
-            answer=answer,
-        ),
-        summary=(answer, *comparison.describe_convergence(scores)),
+        tables=tables,
+        settings={**settings, "answer": answer},
+        summary=(answer,),
+        example=example,
     )
 
 
-def count_seconds(run: Run) -> float:
-    """Return the training time per network, rounded as in the file of a saved run."""
-    return round(run.seconds, 3) / len(run.networks)
+def answer_all(
+    world: World,
+    training: TrainingSettings,
+    folder: Path,
+    asked: Asked,
+    kinds: Sequence[str],
+    settings: KindSettings,
+) -> tuple[Run, dict[str, list[Answers]]]:
+    """Train or load the networks of one corpus, and return them and their answers by kind."""
+    run = train_or_load(world, training, folder / "networks")
+    dropped = {
+        rate: train_or_load(world, training, folder / f"dropout_{rate:g}", dropout=rate)
+        for rate in settings.rates
+    }
+    count, answers = len(run.networks), dict[str, list[Answers]]()
+    with progress("kinds of uncertainty") as advance:
+        for index in range(count):
+            subject = Subject(run, dropped, index, asked, settings)
+            for kind in kinds:
+                advance(index, count, f"network {index}: {kind}")
+                answers.setdefault(kind, []).append(load_or_answer(subject, kind, folder))
+        advance(count, count, "all networks have answered")
+    return run, answers
 
 
-@dataclass(frozen=True, eq=False)
-class MemberStore:
-    """The members of every kind of uncertainty in one folder, loaded or made and saved."""
-
-    folder: Path
-    run: Run
-    dropped: Run  # networks trained with dropout
-    settings: UncertaintySettings
-
-    def load_or_make(self, kind: str, index: int) -> Comprehenders:
-        """Return the members of one network; for a deep ensemble those of all networks."""
-        networks, settings, seed = self.run.networks, self.settings, self.settings.seed + index
-        if kind == "trained":
-            return members.make_deep_ensemble(networks[index : index + 1])
-        if kind == "deep ensemble":
-            others = len(networks) - 1
-            return members.make_deep_ensemble(networks, count_seconds(self.run) * others)
-        if kind == "MC dropout":
-            network, seconds = self.dropped.networks[index], count_seconds(self.dropped)
-            how = (settings.dropout, settings.num_particles)
-            return members.make_mc_dropout(network, *how, seed=seed, seconds=seconds)
-        weights = compute_checksum(locate_network(self.folder / "networks", index))
-        constants = {} if kind == "last" else network_flow.list_constants()
-        return Store(self.folder).load_or_make(
-            f"members/{kind}/{index:02d}",
-            hash_members(weights, kind, index, settings, constants),
-            ".safetensors",
-            load=partial(load_members, network=networks[index], kind=kind),
-            make=lambda: self._sample(kind, index),
-            save=save_members,
-        )
-
-    def _sample(self, kind: str, index: int) -> Comprehenders:
-        run, settings = self.run, self.settings
-        return members.sample_comprehenders(
-            run.networks[index],
-            split_corpus(run.world, run.settings)[0],
-            kind,
-            prior_variance=settings.prior_variance,
-            num_particles=settings.num_particles,
-            cuts=settings.cuts,
-            num_steps=None if kind == "last" else settings.num_steps,
-            tolerance=settings.last_tolerance if kind == "last" else settings.tolerance,
-            seed=settings.seed + index,
-        )
-
-
-def hash_members(
-    weights: str | None,
-    kind: str,
-    index: int,
-    settings: UncertaintySettings,
-    constants: dict[str, float],
-) -> str:
-    """Return the key of a posterior's members: a hash of everything they depend on."""
-    decisive = asdict(settings)
-    decisive.pop("dropout")
-    decisive.pop("tolerance" if kind == "last" else "last_tolerance")
-    return hash_content(weights, kind, index, decisive, constants, code=DOUBT_CODE)
+def load_or_answer(subject: Subject, kind: str, folder: Path) -> Answers:
+    """Load the answers of a network, or make them; the key holds everything they depend on."""
+    row, training = KINDS[kind], subject.run.settings
+    name = kind.replace("'", "").replace(" ", "_")
+    return Store(folder).load_or_make(
+        f"answers/{name}/{subject.index:02d}",
+        hash_content(
+            compute_checksum(locate_network(folder / "networks", subject.index)),
+            subject.world.fingerprint,
+            [training.seed, training.sentences, training.held_out],
+            [kind, *(getattr(subject.settings, name) for name in row.depends)],
+            code=DOUBT_CODE,
+        ),
+        ".safetensors",
+        load=Answers.load,
+        make=lambda: Answers.collect([*row.answer(subject)]),
+        save=Answers.save,
+    )
