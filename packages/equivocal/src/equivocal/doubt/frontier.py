@@ -26,7 +26,7 @@ from scipy import stats
 from equivocal.doubt.answers import Answers, Setting, Strength
 from equivocal.doubt.kinds import POSTERIOR, SAMPLER, TRAINED, Asked
 from equivocal.errors import format_number
-from equivocal.statistics.summaries import compare_pairs, compare_with_zero
+from equivocal.statistics.summaries import compare_with_zero
 from equivocal.truth import (
     CONDITIONS,
     PooledBeliefs,
@@ -94,7 +94,10 @@ def tabulate_frontier(
         names, too, and the sampler's verdict. Ensembles have rows for all networks ("all") and all
         but one.
     """
-    every = {**answers, **{name: [*map(cool, answers[TRAINED])] for name, cool in BASELINES.items()}}
+    every = {
+        **answers,
+        **{name: [*map(cool, answers[TRAINED])] for name, cool in BASELINES.items()},
+    }
     rows = [
         _measure(asked, own.beliefs, own.settings).assign(kind=kind, network=str(network))
         for kind, networks in every.items()
@@ -110,9 +113,7 @@ def tabulate_frontier(
     return name_times(pd.concat(rows, ignore_index=True))
 
 
-def _measure(
-    asked: Asked, beliefs: PooledBeliefs, settings: Sequence[Setting]
-) -> pd.DataFrame:
+def _measure(asked: Asked, beliefs: PooledBeliefs, settings: Sequence[Setting]) -> pd.DataFrame:
     """Return a row for each setting: its scores, strength and costs."""
     about = pd.DataFrame(settings, columns=Setting._fields).rename(columns={"label": "setting"})
     return pd.DataFrame(asked.measure(beliefs)).join(about)

@@ -6,8 +6,8 @@
     MC dropout         a network trained with dropout, one for each rate (Gal & Ghahramani 2016)
     query, all         posteriors over more layers (`layers`)
 
-A new kind is a function of a `Subject` that yields strengths, and a row of `KINDS`. Baselines, which
-follow from the trained network's answers, and ensembles of networks are tables of `frontier`.
+A new kind is a function of a `Subject` that yields strengths, and a row of `KINDS`. Baselines and
+ensembles of networks follow from these answers, and have tables of their own in `frontier`.
 
 A member of MC dropout has a mask of hidden units for all questions. Masking hidden2 is the same as
 scaling rows of the last layer,

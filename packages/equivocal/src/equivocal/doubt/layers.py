@@ -22,7 +22,7 @@ from equivocal.network import Network, QueryNetwork, SentenceGestalt
 from equivocal.network.questions import Questions, collect_questions, compute_gestalts
 from equivocal.truth import PooledBeliefs, pool_members
 from equivocal.world import Corpus
-from lastlayer.samplers.network_flow import NetworkPosterior
+from lastlayer.network_flow import NetworkPosterior
 
 __all__ = ["pool_networks", "sample_layers"]
 
@@ -77,9 +77,7 @@ def _unflatten(like: T, weights: Float[Array, " D"] | Float[np.ndarray, " D"]) -
     return shaped
 
 
-def build_function(
-    model: SentenceGestalt, questions: Questions, layers: str
-) -> tuple[Any, Inputs]:
+def build_function(model: SentenceGestalt, questions: Questions, layers: str) -> tuple[Any, Inputs]:
     """Return the network as a function of its uncertain weights, and its inputs.
 
     The other arrays are arguments for JAX (`Partial`), so another network needs no compilation.

@@ -30,15 +30,9 @@ from equivocal.result import Figures, Result, describe_run
 from equivocal.store.folders import locate_network, refuse_foreign_files
 from equivocal.store.locks import hold_folder
 from equivocal.store.store import POSTERIOR_CODE, Store, hash_content
-<<<<<<< HEAD
-from equivocal.world import World
-from lastlayer import network_flow
-from lastlayer.errors import check_known
-=======
 from equivocal.truth import ReversalQuestions, ask_about_reversals
 from equivocal.world import RoleReversal, World
 from lastlayer.errors import UserError, check_known
->>>>>>> 6c041c68 (wip)
 from lastlayer.files import compute_checksum
 from lastlayer.seeds import Seed
 

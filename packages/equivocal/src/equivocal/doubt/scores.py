@@ -75,7 +75,8 @@ class WorldQuestions:
         # a single network has no epistemic uncertainty; single precision leaves 1e-7
         share = float(w @ epistemic.sum(axis=1) / (w @ entropy.sum(axis=1)))
         by_entropy, by_epistemic = (
-            self._compute_auroc(kind[n:].sum(axis=1)) for kind in (beliefs.entropy, beliefs.epistemic)
+            self._compute_auroc(kind[n:].sum(axis=1))
+            for kind in (beliefs.entropy, beliefs.epistemic)
         )
         return {
             "nll_excess": float(w @ excess),
