@@ -7,11 +7,11 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from tests.multiverse.test_multiverse import silent, write_grid
+from tests.multiverse.test_multiverse import read_times, write_grid
 
 from equivocal.beliefs import NUM_PAIRS, collect_last_layer
 from equivocal.multiverse.answer import answer_in_words
-from equivocal.multiverse.designs import load_design, refine_design
+from equivocal.multiverse.designs import load_design
 from equivocal.multiverse.grid import READING, SETTINGS, TRAINING, load_grid, make_point
 from equivocal.multiverse.readings import (
     RULES,
@@ -22,12 +22,7 @@ from equivocal.multiverse.readings import (
     read_record,
     tabulate_together,
 )
-from equivocal.multiverse.run_match import (
-    MatchResult,
-    compute_match_shares,
-    match_paper,
-    train_design,
-)
+from equivocal.multiverse.run import MatchResult, compute_match_shares, match_paper
 from equivocal.network import Run
 from equivocal.paper.claims import find_impossible_numbers
 from equivocal.paper.settings import load_study
@@ -43,9 +38,6 @@ networks = 2
 [design]
 trainings = 3
 posteriors = 2
-rounds = 1
-near = 1
-changes = 3
 [levels]
 recipe = ["fast", "paper"]
 weight_decay = [1e-5, 1e-4, 1e-2]
@@ -85,19 +77,6 @@ def test_recipe_brings_its_own_training() -> None:
         }
         assert training.second_moment == (0.95 if point.recipe == "fast" else 0.999)
         assert training.networks == 10
-
-
-def test_refinement_changes_one_choice_and_is_repeatable() -> None:
-    design = load_design("match", trainings=4, posteriors=2)
-    best = design.points[1]
-    new = refine_design(design, [best], design.points, seed=1)
-    assert new == refine_design(design, [best], design.points, seed=1)
-    assert 0 < len(new) <= design.size.changes
-    for point in new:
-        changed = {k for k, v in point.model_dump().items() if v != getattr(best, k)}
-        assert len(changed - set(TRAINING)) <= 1
-        assert changed
-        assert point not in design.points
 
 
 def test_every_printed_number_is_a_fact_or_impossible() -> None:
@@ -330,17 +309,13 @@ def test_drawn_pairs_are_a_sample_of_all_questions(small_run: Run) -> None:
 def matched(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, MatchResult]:
     folder = tmp_path_factory.mktemp("match")
     file = write_grid(folder, DESIGN)
-    scores = train_design(folder / "out", design=file, on_step=silent)
-    assert set(scores) == {"network", "key", "unit_accuracy", "exact_match"}
-    return folder, match_paper(folder / "out", design=file, on_step=silent)
+    return folder, match_paper(folder / "out", design=file)
 
 
-def test_design_is_run_refined_and_summarised(matched: tuple[Path, MatchResult]) -> None:
+def test_design_is_run_and_summarised(matched: tuple[Path, MatchResult]) -> None:
     folder, result = matched
     table = result.tables["matches"]
-    assert set(table["round"]) == {0, 1}
     assert len(table) == 2 * table["key"].nunique()  # verb and last word
-    assert not table.loc[table["round"] == 1, "free"].any()
     assert (np.sign(table["logit_agent"]) == np.sign(table["effect_agent"])).mean() > 0.5
     assert table.loc[table["critical_word"] == "verb", "met"].max() > 0
     facts = [fact["id"] for fact in load_facts()]
@@ -356,11 +331,9 @@ def test_design_is_run_refined_and_summarised(matched: tuple[Path, MatchResult])
 
 def test_finished_design_is_not_run_again(matched: tuple[Path, MatchResult]) -> None:
     folder, result = matched
-    steps: list[int] = []
-    again = match_paper(
-        folder / "out", design=folder / "grid.toml", on_step=lambda *step: steps.append(step[0])
-    )
-    assert steps == []
+    times = read_times(folder / "out")
+    again = match_paper(folder / "out", design=folder / "grid.toml")
+    assert read_times(folder / "out") == times
     pd.testing.assert_frame_equal(again.tables["matches"], result.tables["matches"])
 
 

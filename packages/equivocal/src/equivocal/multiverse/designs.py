@@ -13,10 +13,9 @@
 Training takes most of the time, so P trainings serve P × Q posteriors. Both are Latin hypercubes:
 every value of a choice is drawn equally often (at least once if there are as many points as
 values), and pairs of choices are spread as evenly as the number of points allows. The first point
-is the study itself. `refine_design` adds neighbours of points that a caller names.
+is the study itself.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -43,21 +42,18 @@ from equivocal.store import read_toml
 from equivocal.store.text import find_named_file
 from lastlayer.errors import UserError
 
-__all__ = ["Design", "load_design", "refine_design"]
+__all__ = ["Design", "load_design"]
 
 MOST_OPTIMISED = 128  # points; more take seconds to optimise, and are spread evenly without it
-QUICK = {"trainings": 2, "posteriors": 2, "rounds": 1, "near": 1, "changes": 2}
+QUICK = {"trainings": 2, "posteriors": 2}
 
 
 class DesignSize(SettingsTable):
-    """The numbers of points and of refinements."""
+    """The numbers of points."""
 
     trainings: int = Field(default=32, ge=1, le=10_000)  # P
     posteriors: int = Field(default=12, ge=1, le=10_000)  # Q, for each training
     seed: int = Field(default=0, ge=0)
-    rounds: int = Field(default=1, ge=0, le=100)  # rounds of refinement
-    near: int = Field(default=4, ge=1, le=1_000)  # points that a round refines
-    changes: int = Field(default=6, ge=1, le=1_000)  # neighbours of each; a third retrain networks
 
 
 class _DesignFile(GridFile):
@@ -69,14 +65,14 @@ class _DesignFile(GridFile):
 
 @dataclass(frozen=True)
 class Design:
-    """Specifications of a study, before refinement; `items` and `critical_word` are not drawn.
+    """Specifications of a study; `items` and `critical_word` are not drawn.
 
     Attributes
     ----------
     study : StudySettings
         The study whose choices are varied.
     size : DesignSize
-        The numbers of points and of refinements.
+        The numbers of points.
     levels : dict of str to list
         The values of each choice.
     printed : dict
@@ -111,7 +107,6 @@ def load_design(
     networks: int | None = None,
     trainings: int | None = None,
     posteriors: int | None = None,
-    rounds: int | None = None,
     quick: bool = False,
 ) -> Design:
     """Load a design, and draw its points.
@@ -120,7 +115,7 @@ def load_design(
     ----------
     name_or_path : str or Path
         "match", or the path of a TOML file.
-    networks, trainings, posteriors, rounds : int, optional
+    networks, trainings, posteriors : int, optional
         Replace the numbers of the file.
     quick : bool
         A few small networks, only to check that it works; do not report the results.
@@ -134,7 +129,7 @@ def load_design(
     if "design" not in read_toml(path):
         raise UserError(f"{path} is a grid and has no table [design]; run it without --match.")
     file, source = read_grid_file(path, _DesignFile)
-    given = {"trainings": trainings, "posteriors": posteriors, "rounds": rounds}
+    given = {"trainings": trainings, "posteriors": posteriors}
     numbers = {name: value for name, value in given.items() if value is not None}
     size = file.design.model_copy(update=(QUICK if quick else {}) | numbers)
     small = {"training.networks": networks} if networks else {}
@@ -198,53 +193,3 @@ def _draw_levels(levels: dict[str, list[Any]], number: int, seed: int) -> list[d
         }
         for row in strata
     ]
-
-
-def refine_design(
-    design: Design, best: Sequence[Specification], known: Sequence[Specification], seed: int
-) -> list[Specification]:
-    """Draw neighbours of some specifications, each with one choice changed.
-
-    Parameters
-    ----------
-    design : Design
-        The design whose levels are used. A category takes another of its values; a number takes a
-        neighbouring level, or a value halfway to it.
-    best : sequence of Specification
-        The points whose neighbours are drawn.
-    known : sequence of Specification
-        Points that are not drawn again.
-    seed : int
-        The same seed draws the same points.
-    """
-    rng, found = np.random.default_rng(seed), dict.fromkeys(known)
-    start = len(found)
-    for one in best:
-        for number in range(design.size.changes):
-            kind = TRAINING if number % 3 == 2 else tuple(SETTINGS)
-            names = [name for name in kind if len(design.levels.get(name, [])) > 1]
-            if names:
-                name = str(rng.choice(names))
-                value = _draw_neighbour(getattr(one, name), design.levels[name], rng)
-                found.setdefault(change_specification(one, design.study, {name: value}))
-    return list(found)[start:]
-
-
-def _draw_neighbour(value: Any, levels: list[Any], rng: np.random.Generator) -> Any:
-    """Draw another level; for a number, a neighbouring one or a value halfway to it."""
-    others = [level for level in levels if level != value]
-    numbers = [level for level in others if isinstance(level, int | float)]
-    if not isinstance(value, int | float) or not numbers:
-        return others[int(rng.integers(len(others)))]
-    place = _find_nearest_level(value, levels)
-    near = sorted(numbers, key=lambda level: abs(levels.index(level) - place))[:2]
-    other = near[int(rng.integers(len(near)))]
-    if rng.integers(2) or isinstance(value, int):
-        return other
-    return float(np.sqrt(value * other)) if min(value, other) > 0 else (value + other) / 2
-
-
-def _find_nearest_level(value: int | float, levels: list[Any]) -> int:
-    """Return the index of the level nearest to a number."""
-    numbers = [n for n, level in enumerate(levels) if isinstance(level, int | float)]
-    return min(numbers, key=lambda n: abs(levels[n] - value))

@@ -1,6 +1,4 @@
-"""Grids: a study, and points at which some of its settings are changed.
-
-A multiverse file varies choices that the paper leaves open; a sweep file varies any setting:
+"""Grids: a study, and points at which choices that the paper leaves open are changed.
 
     study = "paper"            # a preset, or a file beside this one
     networks = 2
@@ -9,79 +7,41 @@ A multiverse file varies choices that the paper leaves open; a sweep file varies
     [factorial]                # all combinations of these
     num_steps = [17, 50]
 
-    study = "paper"
-    quick = true               # as `reproduce --quick`
-    [vary]                     # all combinations of these
-    "training.seed" = [0, 1, 2]
-
-In a multiverse the first value of each list is the study's own, so that a reader of the file sees
-what the others are compared with. A new choice is a field of `Specification` and an entry of
-`TRAINING`, `SETTINGS` or `READING`. Designs, which draw from lists of values instead of combining
-them, are in `designs`.
+The first value of each list is the study's own, so that a reader of the file sees what the others
+are compared with. A new choice is a field of `Specification` and an entry of `TRAINING`, `SETTINGS`
+or `READING`. Designs, which draw from lists of values instead of combining them, are in `designs`.
 """
 
-import tomllib
-from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from importlib import resources
 from itertools import product
 from math import prod
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar
 
 from pydantic import Field
 
 from equivocal.beliefs import Positive, RowsOfPosterior, SettingsTable
 from equivocal.errors import validate
-from equivocal.paper.settings import StudySettings, load_study, parse_changes
-from equivocal.store import read_toml, split_pair
+from equivocal.paper.settings import StudySettings, load_study
+from equivocal.store import read_toml
 from equivocal.store.text import find_named_file
 from lastlayer.algorithm1 import NUM_STEPS, DropoutConfig
 from lastlayer.errors import UserError
 from lastlayer.files import resolve_inside
 
-__all__ = [
-    "CHOICES",
-    "Grid",
-    "Point",
-    "Specification",
-    "load_grid",
-    "load_sweep",
-    "make_sweep",
-    "parse_varied",
-]
+__all__ = ["CHOICES", "Point", "Specification", "list_varied", "load_grid"]
 
 GRIDS = resources.files("equivocal.multiverse") / "grids"
 MOST_POINTS = 100_000  # the full multiverse has 3,456
 
 
-@dataclass(frozen=True)
-class Point:
-    """One combination of varied values, and the settings of the study with these values."""
+class Point(NamedTuple):
+    """One specification: its choices, and the settings of the study with them."""
 
     varied: dict[str, Any]
     settings: StudySettings
-
-
-@dataclass(frozen=True)
-class Grid:
-    """All points of a multiverse or a sweep, in order."""
-
-    points: tuple[Point, ...]
-
-    @property
-    def quick(self) -> bool:
-        """Whether the studies are small ones."""
-        return any(point.settings.quick_run for point in self.points)
-
-    @property
-    def varied(self) -> dict[str, list[Any]]:
-        """Each setting or choice, with its values in order of appearance."""
-        found: dict[str, dict[str, Any]] = {}
-        for point in self.points:
-            for name, value in point.varied.items():
-                found.setdefault(name, {})[repr(value)] = value  # some values have no hash
-        return {name: list(values.values()) for name, values in found.items()}
 
 
 class Specification(SettingsTable):
@@ -135,11 +95,6 @@ class _MultiverseFile(GridFile):
     factorial: dict[str, list[Any]] = Field(default={})
 
 
-class _SweepFile(GridFile):
-    quick: bool = False
-    vary: dict[str, Any] = Field(default={})
-
-
 _File = TypeVar("_File", bound=GridFile)
 
 
@@ -160,7 +115,7 @@ def _combine(lists: dict[str, list[Any]], where: str) -> Iterator[dict[str, Any]
     return (dict(zip(lists, values, strict=True)) for values in product(*lists.values()))
 
 
-def load_grid(name_or_path: str | Path, networks: int | None = None) -> Grid:
+def load_grid(name_or_path: str | Path, networks: int | None = None) -> tuple[Point, ...]:
     """Load the grid of a multiverse.
 
     Parameters
@@ -172,8 +127,8 @@ def load_grid(name_or_path: str | Path, networks: int | None = None) -> Grid:
 
     Returns
     -------
-    Grid
-        Its first point is the study's own specification.
+    tuple of Point
+        The first is the study's own specification.
 
     Raises
     ------
@@ -196,7 +151,13 @@ def load_grid(name_or_path: str | Path, networks: int | None = None) -> Grid:
     varied = dict.fromkeys(change_specification(own, study, change) for change in changes)
     if len(varied) == 1:
         raise UserError(f"{path} varies nothing; give some choice a second value.")
-    return Grid(tuple(make_point(study, one) for one in varied))
+    return tuple(make_point(study, one) for one in varied)
+
+
+def list_varied(points: Sequence[Point]) -> dict[str, list[Any]]:
+    """List the values of each choice, in order of appearance."""
+    names = points[0].varied
+    return {name: list(dict.fromkeys(point.varied[name] for point in points)) for name in names}
 
 
 def change_specification(
@@ -276,89 +237,3 @@ def check_choices(
         found = [validate(Specification, one, "choice", f"{where}: ") for one in choices]
         checked[name] = [getattr(one, name) for one in found]
     return checked
-
-
-def load_sweep(path: Path) -> Grid:
-    """Load a sweep from a file.
-
-    Parameters
-    ----------
-    path : Path
-        A TOML file as described at the top of this module.
-
-    Returns
-    -------
-    Grid
-        A point for each combination of values, the last setting varying fastest.
-
-    Raises
-    ------
-    UserError
-        Where the file or a point is wrong, before any work is done.
-    """
-    file, source = read_grid_file(path, _SweepFile)
-    return make_sweep(source, dict(_join_names(file.vary)), quick=file.quick, from_file=True)
-
-
-def _join_names(tables: dict[str, Any], before: str = "") -> Iterable[tuple[str, Any]]:
-    """Yield values by dotted name; TOML reads `training.seed` as a table in a table."""
-    for name, value in tables.items():
-        if isinstance(value, dict):
-            yield from _join_names(value, f"{before}{name}.")
-        else:
-            yield f"{before}{name}", value
-
-
-def make_sweep(
-    study: str | Path, varied: dict[str, Any], *, quick: bool = False, from_file: bool = False
-) -> Grid:
-    """Make a grid of all combinations of the varied settings of a study.
-
-    Parameters
-    ----------
-    study : str or Path
-        The name of a preset, or the path of a study file.
-    varied : dict of str to list
-        Values of settings, by dotted name.
-    quick : bool
-        Whether the studies are small ones, as `reproduce --quick`.
-    from_file : bool
-        Whether the values come from a file; then paths in them must not lead out of its folder.
-
-    Raises
-    ------
-    UserError
-        Where a point is wrong, before any work is done.
-    """
-    if not varied:
-        raise UserError("a sweep varies something: give --vary training.seed=0,1, or a file.")
-    for name, values in varied.items():
-        if not isinstance(values, list) or not values:
-            raise UserError(f"{name} = {values!r} is wrong: give a list of values, as [0, 1].")
-        if any(value in values[:index] for index, value in enumerate(values)):
-            raise UserError(f"{name} = {values!r} has a value twice; give each once.")
-    return Grid(
-        tuple(
-            Point(changes, load_study(study, changes, quick=quick, from_file=from_file))
-            for changes in _combine(varied, "the sweep")
-        )
-    )
-
-
-def parse_varied(pairs: list[str]) -> dict[str, list[Any]]:
-    """Parse `name=value,value` pairs; values that are not TOML are taken as text.
-
-    >>> parse_varied(["training.seed=0,1", "inference.rows=every word,last word"])
-    {'training.seed': [0, 1], 'inference.rows': ['every word', 'last word']}
-    """
-    varied: dict[str, list[Any]] = {}
-    for pair in pairs:
-        name, text = split_pair(pair, "--vary", "training.seed=0,1")
-        if name in varied:
-            raise UserError(f"{name} is varied twice; list its values once, with commas.")
-        try:
-            varied[name] = tomllib.loads(f"values = [{text}]")["values"]
-        except tomllib.TOMLDecodeError:
-            each = (parse_changes([f"{name}={part}"]) for part in text.split(","))
-            varied[name] = [change[name] for change in each]
-    return varied

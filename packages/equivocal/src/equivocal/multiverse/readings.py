@@ -16,8 +16,9 @@ the other tables are computed: which facts can be met together, and which specif
 
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
-from functools import cache, partial
+from functools import cache
 from importlib import resources
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -26,15 +27,15 @@ from scipy.special import expit, logit
 
 from equivocal.beliefs import infer_posterior
 from equivocal.multiverse.designs import Design
+from equivocal.multiverse.effects import STATE, collect_layers, describe_state, load_run
 from equivocal.multiverse.grid import TRAINING, Point, Specification, make_point
-from equivocal.multiverse.multiverse import STATE, collect_layers, describe_state, load_run
-from equivocal.multiverse.tasks import Parcel, Task
+from equivocal.multiverse.tasks import GRID_CODE, Task
 from equivocal.paper.activations import list_non_relevant
 from equivocal.paper.comparisons import collect_features
 from equivocal.paper.tables import list_measures
 from equivocal.statistics.summaries import compare_with_zero
 from equivocal.store import read_toml
-from equivocal.store.store import STUDY_CODE, hash_content, hash_files
+from equivocal.store.store import hash_content, hash_files
 from equivocal.world import World
 from equivocal.world.items import Items, choose_items, load_stimuli
 
@@ -48,32 +49,20 @@ MAIN = "1.0"  # factor of the prior variance in the main analysis
 CERTAIN = 1e-12  # activations are clipped to this distance from 0 and 1
 
 
-def make_reading_tasks(design: Design, points: list[Specification]) -> dict[str, Task]:
+def make_reading_tasks(design: Design) -> dict[str, Task]:
     """Make a task for each specification, by a hash of all that its record depends on."""
     study = design.study
     world, source = World.load(study.world_source), study.stimuli_path
     asked = _list_questions(load_stimuli(source, world), world, design)
-    number = len(asked.groupby(list(PLACE)))
     tasks = {}
-    for one in points:
+    for one in design.points:
         point = make_point(study, one)
         training, inference = point.settings.training_settings, point.settings.inference
         sampler = inference.samplers["paper"].model_dump()
         what = [inference.rows, inference.central_prior, inference.seed, design.readings, PRIORS]
         data = [world.fingerprint, hash_files(source), study.stimuli.non_relevant]
-        key = hash_content("reading", sampler, asdict(training), *what, *data, code=STUDY_CODE)
-        is_valid = partial(_is_record, training.networks, number)
-        tasks[key] = Task(world, training, _measure_cells, (point, asked), is_valid)
-    return tasks
-
-
-def make_training_tasks(design: Design) -> dict[str, Task]:
-    """Make a task for each training of a design, which only scores its networks."""
-    world, tasks = World.load(design.study.world_source), {}
-    for one in design.points:
-        training = make_point(design.study, one).settings.training_settings
-        key = hash_content("scores", world.fingerprint, asdict(training), code=STUDY_CODE)
-        tasks[key] = Task(world, training, _score_networks, (), _is_score)
+        key = hash_content("reading", sampler, asdict(training), *what, *data, code=GRID_CODE)
+        tasks[key] = Task(world, training, _measure_cells, (point, asked))
     return tasks
 
 
@@ -93,16 +82,12 @@ def _list_questions(own: Items, world: World, design: Design) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=[*PLACE, "item", "probe", "units", "heard"])
 
 
-def _score_networks(networks: Parcel) -> dict[str, list[float]]:
+def _score_networks(networks: Path) -> dict[str, list[float]]:
     scores = load_run(networks).scores
     return {name: [float(value) for value in scores[name]] for name in SCORES}
 
 
-def _is_score(row: Any) -> bool:
-    return isinstance(row, dict) and row.keys() == set(SCORES)
-
-
-def _measure_cells(networks: Parcel, point: Point, asked: pd.DataFrame) -> dict[str, Any]:
+def _measure_cells(networks: Path, point: Point, asked: pd.DataFrame) -> dict[str, Any]:
     """Measure everything about one specification, on a worker."""
     inference, run = point.settings.inference, load_run(networks)
     names = list(dict.fromkeys(unit for units in asked["units"] for unit in units))
@@ -149,18 +134,6 @@ def _arrange(asked: pd.DataFrame, answers: dict[str, np.ndarray]) -> list[dict[s
         }
         for rows in asked.groupby(list(PLACE), sort=False).indices.values()
     ]
-
-
-def _is_record(networks: int, number: int, record: Any) -> bool:
-    """Return whether a value has the form of a result of `_measure_cells`."""
-    try:
-        cells = record["cells"]
-        arrays = [np.asarray(cell[name], float) for cell in cells for name in ("mle", MAIN)]
-        keys = {"scores", *STATE, "cells"}
-        shapes = all(one.ndim == 2 and len(one) == networks for one in arrays)
-        return record.keys() == keys and len(cells) == number and shapes
-    except (KeyError, TypeError, ValueError, AttributeError):
-        return False
 
 
 @dataclass(frozen=True)
@@ -291,7 +264,6 @@ def tabulate_matches(
     design: Design,
     points: Mapping[str, Specification],
     records: Mapping[str, dict[str, Any]],
-    rounds: Mapping[str, int],
 ) -> pd.DataFrame:
     """Make a row for each specification: its choices, what it meets, and the effect.
 
@@ -299,13 +271,13 @@ def tabulate_matches(
     ----------
     design : Design
         The design, with the choices that the paper prints.
-    points, records, rounds : mapping
-        Specification, record and round of refinement (0: before refinement), by key.
+    points, records : mapping
+        Specification and record by key.
 
     Returns
     -------
     DataFrame
-        `key`, `round`, `training` (a number), `as_printed`, `free` (whether the point is in the
+        `key`, `training` (a number), `as_printed`, `free` (whether the point is in the
         design's `free`), the choices, a column for each fact (1, 0 or NaN), `met`, `claims_met`,
         `numbers_met`, `undecided`, `effect_agent`, `effect_patient`, the same as differences of
         logits (`logit_agent`, `logit_patient`), and the state of the sampler.
@@ -319,7 +291,7 @@ def tabulate_matches(
         state = {name: record[name] for name in STATE}
         for (items, word), reading in list_readings(record).items():
             own = choices | {"items": items, "critical_word": word}
-            row = {"key": key, "round": rounds[key], "training": number}
+            row = {"key": key, "training": number}
             row |= {"as_printed": design.is_as_printed(own), "free": points[key] in design.free}
             facts = judge_facts(reading)
             rows.append(row | own | facts | _count_met(facts) | _measure_effects(reading) | state)
@@ -347,12 +319,6 @@ def _measure_effects(reading: Reading) -> dict[str, float]:
         for name, (bayes, mle) in (("effect", cells), ("logit", logits)):
             effects[f"{name}_{role}"] = float((bayes - mle).mean())
     return effects
-
-
-def find_best(matches: pd.DataFrame, number: int) -> list[str]:
-    """Return the keys of the specifications that meet most facts, one for each training."""
-    ordered = matches.sort_values(["met", "claims_met"], ascending=False, kind="stable")
-    return [str(key) for key in ordered.drop_duplicates("training")["key"].head(number)]
 
 
 def find_nearest(matches: pd.DataFrame) -> pd.Series:

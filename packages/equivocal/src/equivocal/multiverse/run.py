@@ -1,38 +1,54 @@
-"""Grids of studies from end to end: the multiverse of open choices, and sweeps over any setting.
+"""Grids from end to end: the multiverse of open choices, and the match of the paper's results.
 
-Both lock their folder, run the missing points on the available workers, write tables and return
-them. The same call resumes an interrupted run, also on another machine. What is computed at a point
-is defined in `equivocal.multiverse.multiverse`.
+Both lock their folder, run the missing points, write tables and return them. The same call resumes
+an interrupted run, also on another machine.
 """
 
-import io
-from contextlib import suppress
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
-import tomli_w
 
-from equivocal.multiverse import multiverse
-from equivocal.multiverse.cluster import Hire, work_alone
-from equivocal.multiverse.grid import Grid, load_grid, load_sweep
-from equivocal.multiverse.tasks import run_missing
-from equivocal.progress import Advance
+from equivocal.multiverse import effects, readings
+from equivocal.multiverse.answer import answer_in_words
+from equivocal.multiverse.designs import Design, load_design
+from equivocal.multiverse.grid import CHOICES, Point, list_varied, load_grid
+from equivocal.multiverse.tasks import open_begin, run_missing
+from equivocal.paper.claims import find_impossible_numbers
 from equivocal.result import Figures, Result, write_tables
-from equivocal.store import TABLE_BYTES, read_toml
-from equivocal.store.folders import announce_overwrite
+from equivocal.statistics.summaries import compute_variance_shares
 from equivocal.store.locks import hold_folder
-from lastlayer.files import UnreadableError, is_plain_name, write_text_atomically
-from lastlayer.machine import collect_versions
+from lastlayer.files import write_text_atomically
 
-__all__ = ["MultiverseResult", "SweepResult", "run_multiverse", "run_sweep"]
+__all__ = [
+    "MatchResult",
+    "MultiverseResult",
+    "compute_match_shares",
+    "match_paper",
+    "run_multiverse",
+]
 
-RECORD = "varied.toml"  # not sweep.toml, a likely name for a user's own sweep file
+OUTCOMES = ("effect_agent", "effect_patient", "logit_agent", "logit_patient", "met")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class MultiverseResult(Result):
+class _GridResult(Result):
+    """A result whose main table, of the same name, is written beside tables/ with all digits."""
+
+    def write(self, folder: str | Path) -> None:
+        """Write NAME.csv with all digits, the other tables to tables/, and the figures."""
+        folder, others = Path(folder), dict(self.tables)
+        text = others.pop(self.name).to_csv(index=False)
+        write_text_atomically(folder / f"{self.name}.csv", text)
+        write_tables(folder / "tables", others)
+        write_text_atomically(folder / "answer.txt", "\n".join(self.summary) + "\n")
+        self.save_figures(folder)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class MultiverseResult(_GridResult):
     """The effect under every specification, in `.tables["multiverse"]`.
 
     The other tables: `effects`, the distribution of the effect, and `variance`, the share of its
@@ -46,178 +62,146 @@ class MultiverseResult(Result):
         table = self.tables["multiverse"]
         return {
             "specification_curve" + (f"_{role}" if number else ""): draw_specification_curve(
-                multiverse.make_curve_table(table, role)
+                effects.make_curve_table(table, role)
             )
-            for number, role in enumerate(multiverse.list_roles(table))
+            for number, role in enumerate(effects.list_roles(table))
         }
-
-    def write(self, folder: str | Path) -> None:
-        """Write multiverse.csv with all digits, the other tables to tables/, and the figures."""
-        folder, others = Path(folder), dict(self.tables)
-        _write_effects(folder, others.pop("multiverse"))
-        write_tables(folder / "tables", others)
-        self.save_figures(folder)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class SweepResult(Result):
-    """The tables of every study of a sweep, joined; the claims are `.tables["sweep"]`.
+class MatchResult(_GridResult):
+    """Which facts each specification meets: `.tables["matches"]`; the answer is `.summary[0]`.
 
-    `texts` holds the same tables as CSV text, with every cell as its study wrote it.
+    The other tables: `facts`, `together` (pairs of facts), `variance` (the share of variance that
+    each choice explains) and `impossible` (printed numbers that no data can give; not counted).
     """
 
-    texts: dict[str, str]
+    def draw(self) -> Figures:
+        """Draw which facts are met together, and the shares of variance."""
+        from equivocal.multiverse.figures import draw_facts_together, draw_variance_shares
 
-    def write(self, folder: str | Path) -> None:
-        """Write the record, then sweep.csv and the other tables to tables/.
-
-        So the record names every table present, even if the sweep is killed. Tables that only the
-        previous sweep had are removed.
-        """
-        folder, names = Path(folder), [name for name in self.texts if name != "sweep"]
-        for former in set(_list_former_tables(folder / RECORD)) - set(names):
-            (folder / "tables" / f"{former}.csv").unlink(missing_ok=True)
-        content = {"tables": names, **self.settings, "versions": collect_versions()}
-        write_text_atomically(folder / RECORD, tomli_w.dumps(content))
-        for name, text in self.texts.items():
-            place = folder if name == "sweep" else folder / "tables"
-            write_text_atomically(place / f"{name}.csv", text)
+        figures = {
+            "facts_together": draw_facts_together(readings.relate_facts(self.tables["together"]))
+        }
+        if len(self.tables["variance"]):
+            figures["variance_shares"] = draw_variance_shares(self.tables["variance"])
+        return figures
 
 
 def run_multiverse(
-    grid: Grid | str | Path = "small",
+    grid: Sequence[Point] | str | Path = "small",
     out: str | Path = "runs/multiverse",
     *,
-    hire: Hire = work_alone,
-    on_step: Advance | None = None,
+    workers: int | None = 1,
+    scheduler: str | None = None,
 ) -> MultiverseResult:
     """Measure the paper's central effect at every point of a grid of open choices.
 
     Parameters
     ----------
-    grid : Grid, str or Path
-        A grid, "small", "full", or a grid file.
+    grid : sequence of Point, str or Path
+        Points, "small", "full", or a grid file.
     out : str or Path
         The folder for multiverse.csv, tables/, figures/, and finished points.
-    hire : callable
-        Starts the workers: by default this process does the work; `hire_workers` starts others.
-    on_step : callable, optional
-        Called with the number of points done, the total and how many trainings are left, instead
-        of showing progress on the terminal.
+    workers : int, optional
+        How many processes of this machine work; None: one for each core.
+    scheduler : str, optional
+        The address of a Dask scheduler whose workers share the folder, to use them instead.
 
     Returns
     -------
     MultiverseResult
         `.tables["multiverse"]` has a row per specification, in the order of the grid.
-
-    Raises
-    ------
-    UnfinishedError
-        If a point failed; the results of the others are saved.
     """
-    grid = grid if isinstance(grid, Grid) else load_grid(grid)
-    folder, tasks = Path(out), multiverse.make_effect_tasks(grid)
-    with hold_folder(folder):
-        done = run_missing(tasks, folder, hire, on_step, "multiverse")
-        table = pd.DataFrame([{"key": key, **row} for key, row in done.results.items()])
-        if len(table):
-            _write_effects(folder, table)  # even if some points failed
-        done.check()
-        networks, converged = table["networks"].iloc[0], table["converged"].sum()
-        diverged = (table["diverged"] > 0).sum()
+    points = load_grid(grid) if isinstance(grid, str | Path) else grid
+    folder, tasks = Path(out), effects.make_effect_tasks(points)
+    with hold_folder(folder), open_begin(folder, workers, scheduler) as begin:
+        done = run_missing(tasks, folder, begin, "multiverse")
+        table = pd.DataFrame([{"key": key, **row} for key, row in done.items()])
         result = MultiverseResult(
             name="multiverse",
             tables={
                 "multiverse": table,
-                "effects": multiverse.tabulate_effects(table),
-                "variance": multiverse.compute_effect_shares(table),
+                "effects": effects.tabulate_effects(table),
+                "variance": effects.compute_effect_shares(table),
             },
-            settings=_describe(grid),
-            summary=(
-                f"{networks} networks; of {len(table)} specifications {converged} converged and "
-                f"{diverged} diverged in some unit.",
-            ),
+            settings={"study": points[0].settings.name, "vary": list_varied(points)},
+            summary=effects.describe_effects(table),
         )
         result.write(folder)
     return result
 
 
-def _write_effects(folder: Path, table: pd.DataFrame) -> None:
-    write_text_atomically(folder / "multiverse.csv", table.to_csv(index=False))
-
-
-def run_sweep(
-    sweep: Grid | str | Path,
-    out: str | Path = "runs/sweep",
+def match_paper(
+    out: str | Path = "runs/match",
     *,
-    hire: Hire = work_alone,
-    on_step: Advance | None = None,
-) -> SweepResult:
-    """Run a whole study at every point of a sweep, and join the tables.
+    design: Design | str | Path = "match",
+    quick: bool = False,
+    workers: int | None = 1,
+    scheduler: str | None = None,
+) -> MatchResult:
+    """Ask which specifications give which of the paper's results.
 
     Parameters
     ----------
-    sweep : Grid, str or Path
-        A grid, as `make_sweep` returns it, or a sweep file.
     out : str or Path
-        The folder for sweep.csv, tables/, varied.toml, and finished points.
-    hire : callable
-        Starts the workers: by default this process does the work; `hire_workers` starts others.
-    on_step : callable, optional
-        Called with the number of points done, the total and how many trainings are left, instead
-        of showing progress on the terminal.
+        The folder for matches.csv, tables/, figures/, and finished specifications.
+    design : Design, str or Path
+        A design, "match", or a file of a design.
+    quick : bool
+        A few small networks, only to check that it works; do not report the results.
+    workers, scheduler
+        As in `run_multiverse`.
 
     Returns
     -------
-    SweepResult
-        `.tables["sweep"]` has a row per point and claim, the varied settings first; the other
-        tables are those of the study, joined in the same way.
-
-    Raises
-    ------
-    UnfinishedError
-        If a point failed; the results of the others are saved.
+    MatchResult
+        `.tables["matches"]` has a row for each specification and reading.
     """
-    grid = sweep if isinstance(sweep, Grid) else load_sweep(Path(sweep))
-    folder, settings = Path(out), _describe(grid)
-    tasks = [multiverse.make_study_task(point.settings) for point in grid.points]
-    with hold_folder(folder):
-        announce_overwrite(folder / RECORD, settings, list(settings))
-        done = run_missing(dict(tasks), folder, hire, on_step, "sweep")
-        found = [
-            (point.varied, done.results[key])
-            for point, (key, _) in zip(grid.points, tasks, strict=True)
-            if key in done.results
-        ]
-        texts = _join(found) if found else {}
-        tables = {name: pd.read_csv(io.StringIO(text)) for name, text in texts.items()}
-        result = SweepResult(name="sweep", tables=tables, settings=settings, texts=texts)
-        if found:
-            result.write(folder)
-    done.check()
+    design = design if isinstance(design, Design) else load_design(design, quick=quick)
+    folder, tasks = Path(out), readings.make_reading_tasks(design)
+    with hold_folder(folder), open_begin(folder, workers, scheduler) as begin:
+        records = run_missing(tasks, folder, begin, "match")
+        points = dict(zip(tasks, design.points, strict=True))
+        matches = readings.tabulate_matches(design, points, records)
+        result = MatchResult(
+            name="matches",
+            tables={
+                "matches": matches,
+                "facts": readings.tabulate_facts(matches),
+                "together": readings.tabulate_together(matches),
+                "variance": compute_match_shares(matches),
+                "impossible": find_impossible_numbers(),
+            },
+            settings=_describe(design),
+            summary=answer_in_words(matches),
+        )
+        result.write(folder)
     return result
 
 
-def _join(found: list[tuple[dict[str, Any], dict[str, Any]]]) -> dict[str, str]:
-    """Join the claims and each table of all points; names of tables come from untrusted files."""
-    names = dict.fromkeys(name for _, content in found for name in content["tables"])
-    claims = ((varied, content["claims"]) for varied, content in found)
-    texts = {"sweep": multiverse.join_tables(claims)}
-    for name in filter(is_plain_name, names):
-        parts = ((varied, content["tables"].get(name, "")) for varied, content in found)
-        texts[name] = multiverse.join_tables(parts)
-    return texts
+def compute_match_shares(matches: pd.DataFrame, outcomes: Sequence[str] = OUTCOMES) -> pd.DataFrame:
+    """Compute the share of variance that each choice explains, over freely drawn posteriors.
+
+    The others are left out: they fix several choices at once as the paper prints them, so the
+    effects of these choices are confounded.
+
+    Returns
+    -------
+    DataFrame
+        As `equivocal.statistics.summaries.compute_variance_shares` returns it, for every outcome.
+    """
+    free, units = matches[matches["free"]], ("training", "key")
+    shares = [compute_variance_shares(free, one, CHOICES, units=units) for one in outcomes]
+    return pd.concat(shares, ignore_index=True)
 
 
-def _describe(grid: Grid) -> dict[str, Any]:
-    name = grid.points[0].settings.name
-    return {"study": name, "quick": grid.quick, "vary": grid.varied}
-
-
-def _list_former_tables(record: Path) -> list[str]:
-    """List the tables that the record of a previous sweep names, if it can be read."""
-    with suppress(UnreadableError):
-        match read_toml(record, TABLE_BYTES):
-            case {"tables": list() as names, "versions": dict()}:
-                return [name for name in names if isinstance(name, str) and is_plain_name(name)]
-    return []
+def _describe(design: Design) -> dict[str, Any]:
+    return {
+        "study": design.study.name,
+        "quick": design.study.quick_run,
+        "networks": design.study.training_settings.networks,
+        "design": design.size.model_dump(),
+        "levels": design.levels,
+        "printed": design.printed,
+    }
