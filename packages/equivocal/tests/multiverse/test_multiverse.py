@@ -11,6 +11,7 @@ from scipy import stats
 from scipy.special import expit
 from tests.cli.commands import fails
 from tests.conftest import SMALL
+from tests.faults.damage import flip
 
 from equivocal.beliefs import collect_last_layer, infer_posterior
 from equivocal.multiverse.effects import (
@@ -27,7 +28,6 @@ from equivocal.paper.settings import load_study
 from equivocal.world import World, read_example
 from equivocal.world.items import find_all_items, load_stimuli
 from lastlayer.errors import UserError
-from tests.faults.damage import flip
 
 STUDY = f"""
 name = "garden"
@@ -233,9 +233,7 @@ def test_summary_says_what_moves_the_effect(finished: Finished) -> None:
     ]
 
 
-def test_result_is_written_as_the_run_wrote_it(
-    finished: Finished, tmp_path: Path
-) -> None:
+def test_result_is_written_as_the_run_wrote_it(finished: Finished, tmp_path: Path) -> None:
     grid, folder, _ = finished
     run_multiverse(grid, folder).write(tmp_path)
     names = ["multiverse.csv", "tables/effects.csv", "tables/variance.csv"]

@@ -6,8 +6,6 @@ import pytest
 
 from equivocal.asking.source import Source
 from equivocal.measuring.paradigms import load_paradigm
-from equivocal.multiverse.grid import make_sweep, parse_varied
-from equivocal.multiverse.multiverse import make_study_task
 from equivocal.paper.settings import load_study, parse_changes, write_example
 from equivocal.world import World
 from lastlayer.errors import UserError
@@ -57,15 +55,6 @@ def test_files_elsewhere_are_refused_with_values_too(study: Path, name: str) -> 
     paradigm = write(study.parent, TOML.replace("sg2018", name))
     with pytest.raises(UserError, match="leads out of its folder"):
         load_paradigm(paradigm)
-
-
-def test_a_sweep_varies_parameters() -> None:
-    varied = parse_varied(["world=slips:rare=0.01,slips:rare=0.03"])
-    tasks = [make_study_task(point.settings) for point in make_sweep("paper", varied).points]
-    assert [task.world.parameters["rare"] for _, task in tasks] == [0.01, 0.03]
-    assert len({key for key, _ in tasks}) == len({task.networks_key for _, task in tasks}) == 2
-    for _, task in tasks:  # workers get the text
-        assert World.from_toml(task.world.text).fingerprint == task.world.fingerprint
 
 
 def test_a_paradigm_sets_parameters(tmp_path: Path) -> None:

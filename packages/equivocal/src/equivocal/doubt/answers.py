@@ -63,8 +63,7 @@ class Answers:
         settings: list[Setting] = []
 
         def check(about: dict[str, str], shapes: Shapes) -> None:
-            for row in parse_json(about[HEADER]):
-                settings.append(Setting(str(row[0]), *map(float, row[1:6]), *row[6:]))
+            settings.extend(Setting(*row) for row in parse_json(about[HEADER]))
             if shapes.keys() != set(PooledBeliefs._fields) or any(
                 shape[:1] != (len(settings),) for shape in shapes.values()
             ):

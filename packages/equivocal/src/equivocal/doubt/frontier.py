@@ -151,16 +151,17 @@ def _name_ensemble(
 ) -> Setting:
     """Return the setting of an ensemble of networks with the same setting, and its costs."""
     label = f"{size} networks" if kind == ENSEMBLE else f"{size} × {same[0].label}"
-    medians = {
-        name: float(np.median([getattr(setting, name) for setting in same]))
-        for name in ("time", *COSTS)
-    }
-    costs = {
-        name: trained * (size - 1) + medians[name] * size
-        for name, trained in zip(COSTS, one, strict=True)
-    }
-    value = size if kind == ENSEMBLE else same[0].value
-    return Setting(label, value, same[0].prior_variance, medians["time"], **costs)
+    time, seconds, megabytes = (
+        float(np.median([getattr(setting, name) for setting in same])) for name in ("time", *COSTS)
+    )
+    return Setting(
+        label,
+        size if kind == ENSEMBLE else same[0].value,
+        same[0].prior_variance,
+        time,
+        one[0] * (size - 1) + seconds * size,
+        one[1] * (size - 1) + megabytes * size,
+    )
 
 
 def list_windows(members: Sequence[int], size: int) -> list[tuple[int, ...]]:

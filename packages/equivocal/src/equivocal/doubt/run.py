@@ -20,7 +20,7 @@ import pandas as pd
 
 from equivocal.doubt import frontier
 from equivocal.doubt.answers import Answers
-from equivocal.doubt.kinds import KINDS, Asked, KindSettings, Subject
+from equivocal.doubt.kinds import DROPOUT, KINDS, Asked, KindSettings, Subject
 from equivocal.doubt.layers import LAYERS
 from equivocal.doubt.scores import ask_everything
 from equivocal.network import Run, TrainingSettings
@@ -144,6 +144,7 @@ def compare_uncertainty(
     asked = choose_questions(world)
     settings = settings or choose_strengths(asked, training, quick=quick)
     kinds = [name for name, kind in KINDS.items() if not kind.extra or name in layers]
+    kinds = [name for name in kinds if name != DROPOUT or settings.rates]
     about = describe_run(
         began,
         world=world.name,

@@ -1,7 +1,7 @@
 """`equivocal multiverse`: run studies that differ in what the paper leaves open."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -9,6 +9,9 @@ from equivocal import console
 from equivocal.console import out, show_summary, warn_quick
 from equivocal.progress import progress
 from lastlayer.errors import UserError
+
+if TYPE_CHECKING:
+    from equivocal.result import Result
 
 LOADING_PAUSE = 1.0  # seconds; the imports take several, and Python has taken one to start
 
@@ -69,15 +72,15 @@ def multiverse(
 
     if workers is not None and scheduler is not None:
         raise UserError("--workers starts workers here, --scheduler uses others; give one of them.")
-    who = {"workers": workers, "scheduler": scheduler}
     if match:
         numbers = {"networks": networks, "trainings": trainings, "posteriors": posteriors}
         design = load_design(grid or "match", quick=quick, **numbers)
-        result = match_paper(folder, design=design, **who)
+        result: "Result" = match_paper(folder, design=design, workers=workers, scheduler=scheduler)
     elif quick or trainings or posteriors:
         raise UserError("--quick, --trainings and --posteriors go with --match; add it.")
     else:
-        result = run_multiverse(load_grid(grid or "small", networks), folder, **who)
+        points = load_grid(grid or "small", networks)
+        result = run_multiverse(points, folder, workers=workers, scheduler=scheduler)
     show_summary(result.summary)
     where = f"{folder / result.name}.csv, {folder / 'tables'} and {folder / 'figures'}"
     out.print(f"wrote {where}", soft_wrap=True)

@@ -20,11 +20,12 @@ from typing import Any
 from equivocal.network import Run, TrainingSettings, train
 from equivocal.network.storage import hash_run
 from equivocal.progress import announce, progress
-from equivocal.store import parse_json, read_json
+from equivocal.store import read_json
 from equivocal.store.store import POSTERIOR_CODE, Store, hash_code
 from equivocal.workers import Begin, count_workers, open_workers
 from equivocal.world import World
 from lastlayer.errors import UserError
+from lastlayer.files import write_text_atomically
 
 __all__ = ["Task", "open_begin", "run_missing"]
 
@@ -72,41 +73,29 @@ def run_missing(tasks: Mapping[str, Task], folder: Path, begin: Begin, what: str
     what : str
         The name of the progress bar.
     """
-    store = Store(folder)
+    store, results = Store(folder), {key: folder / "results" / f"{key}.json" for key in tasks}
     missing = {
-        key: task
-        for key, task in tasks.items()
-        if store.find(f"results/{key}", key, warn=False) is None
+        key: task for key, task in tasks.items() if store.find(f"results/{key}", key) is None
     }
     places = {task.locate_networks(folder): task for task in missing.values()}
-    steps, done = len(places) + len(missing), 0
-    waits: dict[str, Callable[[], Any]] = {}
-    results = {}
+    steps = len(places) + len(missing)
     with progress(what) as advance:
         trainings = [
             begin(train_networks, task.world.text, task.training, place)
             for place, task in places.items()
         ]
-        for wait in trainings:
+        for done, wait in enumerate(trainings, start=1):
             wait()
-            done += 1
             advance(done, steps, "training networks")
-        for key, task in missing.items():
-            waits[key] = begin(task.work, task.locate_networks(folder), *task.arguments)
-        for key in tasks:
-            results[key] = store.load_or_make(
-                f"results/{key}",
-                key,
-                ".json",
-                load=read_json,
-                # as it will be loaded the next time
-                make=lambda key=key: parse_json(json.dumps(waits[key]())),
-                save=lambda value, path: path.write_text(json.dumps(value, indent=1) + "\n"),
-            )
-            if key in missing:
-                done += 1
-                advance(done, steps, "all networks are trained")
-    return results
+        points = [
+            begin(task.work, task.locate_networks(folder), *task.arguments)
+            for task in missing.values()
+        ]
+        for done, (key, wait) in enumerate(zip(missing, points, strict=True), start=1):
+            write_text_atomically(results[key], json.dumps(wait(), indent=1) + "\n")
+            store.record(f"results/{key}", key, [results[key]])
+            advance(len(places) + done, steps, "all networks are trained")
+    return {key: read_json(path) for key, path in results.items()}
 
 
 def train_networks(world: str, training: TrainingSettings, place: Path) -> None:

@@ -279,10 +279,12 @@ def estimate_seconds(study: Study) -> float:
 
 def _map_frontier(study: Study) -> None:
     """Train as many networks in another world, for the claim about known true answers."""
-    from equivocal.doubt.run_frontier import FEWEST, map_frontier
+    from equivocal.doubt.kinds import KindSettings
+    from equivocal.doubt.run import compare_uncertainty
 
-    training = study.settings.training_settings
-    map_frontier(OTHER_WORLD, study.folder / "frontier", training=training, settings=FEWEST)
+    few = KindSettings(evidence=(1.0,), other_variances=(), rates=(), sizes=(2, 5, 10))
+    folder, training = study.folder / "frontier", study.settings.training_settings
+    compare_uncertainty(OTHER_WORLD, folder, training=training, settings=few)
 
 
 def _infer(study: Study, begin: Begin) -> None:

@@ -5,7 +5,6 @@ from pathlib import Path
 import pandas as pd
 
 from equivocal.doubt.figures import draw_example
-from equivocal.doubt.frontier import summarise_example
 
 TABLE = Path(__file__).resolve().parents[4] / "benchmarks" / "results" / "frontier_example.csv"
 
@@ -13,7 +12,7 @@ TABLE = Path(__file__).resolve().parents[4] / "benchmarks" / "results" / "fronti
 def test_example_shows_the_spread_of_the_networks() -> None:
     table = pd.read_csv(TABLE)
     sentences = {"reversal": "the pizza eats the woman", "congruent": "the woman eats the pizza"}
-    figure = draw_example(table, summarise_example(table), sentences, "pizza")
+    figure = draw_example(table, sentences, "pizza")
     axes, other = figure.axes
     names = [label.get_text() for label in axes.get_yticklabels()]
     assert names[0] == "trained"
