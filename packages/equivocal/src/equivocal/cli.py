@@ -32,6 +32,7 @@ FEATURES = (
     "multiverse.command",
     "doubt.command",
     "world.command",
+    "network.command",
     "doctor",
 )
 # Commands that keep finished results; the others leave nothing behind when they are interrupted.

@@ -59,7 +59,7 @@ def problems_of(text: str) -> list[str]:
         (
             'roles = ["agent", "action", "patient", "place"]',
             'roles = ["agent", "action", "patient", "place", "agent"]',
-            "my.toml roles: duplicate role 'agent'",
+            "my.toml [roles]: duplicate 'agent'",
         ),
         (
             'roles = ["agent", "action", "patient", "place"]',

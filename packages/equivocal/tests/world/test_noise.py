@@ -92,45 +92,13 @@ def test_inserted_function_words_by_hand() -> None:
 
 
 def test_function_words_are_inserted_before_bare_words_only() -> None:
-    """Agents of actives get a "by", if they are cats; those of passives have one."""
-    world = tiny(
-        '[noise.more]\ninsert_markers = { agent = "by" }\nprobability = 0.2\nwords = "cat"\n'
-    )
+    """Agents of actives get a "by"; those of passives have one."""
+    world = tiny('[noise.more]\ninsert_markers = { agent = "by" }\nprobability = 0.2\n')
     whole = {sentence.text: sentence.probability for sentence in world.sentences}
     assert whole["by cat chases dog"] == pytest.approx(0.75 * 0.2 * 0.2)
     assert whole["dog was chased by cat"] == pytest.approx(0.25 * 0.2)
-    assert "by dog chases cat" not in whole
     struck = world.all_derivations.to_dataframe().query("noise != ''")
-    assert list(struck["sentence"]) == ["by cat chases dog"]
-
-
-def test_lost_and_inserted_arguments_by_hand() -> None:
-    lost = tiny('[noise.lost]\ndelete = "patient"\nprobability = 0.5\nwords = "cat"\n')
-    # only cats are lost: "dog chases", and nothing more, in half of the dog's actives
-    whole = {sentence.text: sentence.probability for sentence in lost.sentences}
-    assert whole["dog chases"] == pytest.approx(0.75 * 0.8 * 0.5)
-    assert "cat chases" not in whole
-    # the beginning "was chased by dog", in half of the dog's passives
-    assert whole["was chased by dog"] == pytest.approx(0.25 * 0.8 * 0.5)
-    more = tiny('[noise.more]\ninsert = "animals"\nafter = "patient"\nprobability = 0.2\n')
-    whole = {sentence.text: sentence.probability for sentence in more.sentences}
-    # one of two animals is heard after the patient, so each with 0.1
-    assert whole["dog chases cat dog"] == pytest.approx(0.75 * 0.8 * 0.1)
-    assert whole["cat dog was chased by dog"] == pytest.approx(0.25 * 0.8 * 0.1)
-    # "cat chases dog cat" ends in an inserted cat; nobody doubts who acts
-    assert agent_of(more, "cat chases dog cat") == 0
-    pets = tiny(
-        "[distributions.pets]\ncat = 0.25\ndog = 0.75\n"
-        '[noise.more]\ninsert = "pets"\nafter = "patient"\nprobability = 0.2\n'
-    )
-    whole = {sentence.text: sentence.probability for sentence in pets.sentences}
-    assert whole["dog chases cat dog"] == pytest.approx(0.75 * 0.8 * 0.15)
-    before = tiny('[noise.more]\ninsert = { cat = 1 }\nbefore = "agent"\nprobability = 0.2\n')
-    # "cat": inserted before the dog of an active 0.75 · 0.8 · 0.2, the cat of an active, inserted
-    # or not, 0.75 · 0.2, or the patient of a passive 0.25 · 0.8
-    assert "cat dog chases cat" in {sentence.text for sentence in before.sentences}
-    dog, cat = 0.75 * 0.8 * 0.2 + 0.25 * 0.8, 0.75 * 0.2
-    assert agent_of(before, "cat") == pytest.approx(dog / (dog + cat))
+    assert set(struck["sentence"]) == {"by cat chases dog", "by dog chases cat"}
 
 
 def test_exchanged_function_words_by_hand() -> None:
@@ -154,7 +122,7 @@ def listen_slowly(world: World, noise: dict[str, float]) -> dict[tuple[tuple, tu
     """Return P(sentence, event), computed from lists of words without the code under test.
 
     `noise` has the probability of each edit: exchange, was, by, both (lost), more (was and by added
-    to actives), cat (after the patient).
+    to actives).
     """
     found: dict[tuple[tuple, tuple], float] = {}
 
@@ -169,8 +137,6 @@ def listen_slowly(world: World, noise: dict[str, float]) -> dict[tuple[tuple, tu
         for said, chance, is_passive in ((active, 0.75, False), (passive, 0.25, True)):
             swap = {agent: patient, patient: agent}
             edits = {"exchange": [[swap.get(w, w) for w in part] for part in said]}
-            at = 0 if is_passive else 2
-            edits["cat"] = [*said[: at + 1], ["cat"], *said[at + 1 :]]
             if is_passive:
                 for name, lost in (("was", {"was"}), ("by", {"by"}), ("both", {"was", "by"})):
                     edits[name] = [[w for w in part if w not in lost] for part in said]
@@ -183,9 +149,9 @@ def listen_slowly(world: World, noise: dict[str, float]) -> dict[tuple[tuple, tu
 
 
 @settings(max_examples=25, deadline=None)
-@given(st.lists(st.floats(0.001, 0.2), min_size=6, max_size=6))
+@given(st.lists(st.floats(0.001, 0.2), min_size=5, max_size=5))
 def test_beliefs_agree_with_a_slow_listener(chances: list[float]) -> None:
-    names = ("exchange", "was", "by", "both", "more", "cat")
+    names = ("exchange", "was", "by", "both", "more")
     noise = dict(zip(names, chances, strict=True))
     keys = {
         "exchange": 'exchange = ["agent", "patient"]',
@@ -193,7 +159,6 @@ def test_beliefs_agree_with_a_slow_listener(chances: list[float]) -> None:
         "by": 'delete = "by"',
         "both": 'delete = ["was", "by"]',
         "more": 'insert_markers = { action = "was", patient = "by" }\nconstructions = "active"',
-        "cat": 'insert = "cat"\nafter = "patient"',
     }
     lines = (f"[noise.{n}]\n{keys[n]}\nprobability = {noise[n]!r}\n" for n in names)
     world = tiny("\n".join(lines))
@@ -298,31 +263,19 @@ def test_meanings_that_noise_makes_alike_are_refused() -> None:
     [
         ("exchange = ['agent', 'patient']\nprobability = 1.5", "is at most 1, got 1.5; lower"),
         ("exchange = ['agent', 'patient']\nprobability = '1/0'", "divides by zero"),
-        ("probability = 0.1", "one of the keys exchange, delete, insert, insert_markers, got none"),
+        ("probability = 0.1", "one of the keys exchange, delete, insert_markers, got none"),
         ("exchange = ['agent', 'theme']\nprobability = 0.1", "unknown role or marker 'theme'"),
-        (
-            "exchange = ['agent', 'patient']\nroles = ['action']\nprobability = 0.1",
-            "function words are struck",
-        ),
-        ("exchange = 'agent'\nprobability = 0.1", "two different roles or markers, got agent"),
+        ("exchange = 'agent'\nprobability = 0.1", "at least 2 items"),
         ("exchange = ['agent', 'was']\nprobability = 0.1", "a role and a marker, agent, was"),
         ("exchange = ['agent', 'action']\nprobability = 0.1", "the action stays in its place"),
-        ("delete = 'bye'\nprobability = 0.1", "unknown role or marker 'bye': did you mean 'by'"),
-        ("delete = 'by'\nroles = 'theme'\nprobability = 0.1", "unknown role 'theme'"),
-        ("delete = 'by'\nwords = 'horse'\nprobability = 0.1", "unknown word 'horse'"),
+        ("delete = 'bye'\nprobability = 0.1", "unknown marker 'bye': did you mean 'by'"),
         ("delete = 'by'\nconstructions = 'pasive'\nprobability = 0.1", "did you mean 'passive'"),
         ("delete = 'by'\nconstructions = 'active'\nprobability = 0.1", "struck by it"),
         ("delete = 'by'\nwhere = 'here'\nprobability = 0.1", "unknown key 'where'"),
-        ("delete = []\nprobability = 0.1", "names what is lost"),
-        ("insert = 'cat'\nprobability = 0.1", "`before` and `after` name the roles"),
-        ("insert = 'horse'\nafter = 'agent'\nprobability = 0.1", "unknown word 'horse'"),
-        ("insert = { cat = 0.5 }\nafter = 'agent'\nprobability = 0.1", "sum to 0.5, not 1"),
-        ("insert = { animals = 1 }\nafter = 'agent'\nprobability = 0.1", "not a single word"),
-        ("insert = ['cat', 'absent']\nafter = 'agent'\nprobability = 0.1", "is not a word"),
-        ("insert = ['pets']\nafter = 'agent'\nprobability = 0.1", "'pets' is a distribution"),
+        ("delete = []\nprobability = 0.1", "name at least one here"),
         ("insert_markers = { theme = 'by' }\nprobability = 0.1", "unknown role 'theme'"),
         ("insert_markers = { agent = 'with' }\nprobability = 0.1", "unknown marker 'with'"),
-        ("insert_markers = {}\nprobability = 0.1", "`insert_markers` is empty"),
+        ("insert_markers = {}\nprobability = 0.1", "name at least one here"),
     ],
 )
 def test_bad_noise_is_refused_in_a_sentence(noise: str, message: str) -> None:
@@ -350,20 +303,11 @@ def test_noise_that_sums_above_one_is_refused() -> None:
     tiny(EXCHANGE + 'constructions = "active"\n' + more)
 
 
-@pytest.mark.parametrize(
-    ("noise", "message"),
-    [
-        (EXCHANGE.replace("0.1", "0.5"), r"^<text> \[noise\]: slip 0.5 leaves no listener a way"),
-        (
-            EXCHANGE.replace("0.1", "0.7") + '[noise.lost]\ndelete = "by"\nprobability = 0.5\n',
-            r"construction 'passive' sums to 1.2 \(slip 0.7, lost 0.5\), and at most 1",
-        ),
-    ],
-)
-def test_bad_noise_is_refused_in_a_large_world(noise: str, message: str) -> None:
-    with pytest.raises(WorldError, match=message) as caught:
+def test_bad_noise_is_refused_in_a_large_world() -> None:
+    noise = EXCHANGE.replace("0.1", "0.7") + '[noise.lost]\ndelete = "by"\nprobability = 0.5\n'
+    message = r"construction 'passive' sums to 1.2 \(slip 0.7, lost 0.5\), and at most 1"
+    with pytest.raises(WorldError, match=message):
         tiny(noise, max_enumerated=1)
-    assert len(str(caught.value).splitlines()) == 1
 
 
 def test_valid_noise_is_accepted_in_a_large_world() -> None:
@@ -384,36 +328,9 @@ def test_a_rare_uncovered_event_of_a_large_world_is_one_sentence() -> None:
         _ = world.sentences
 
 
-def test_a_part_that_is_too_large_to_check_is_a_warning() -> None:
-    """With 20 optional roles, one event can be told in a million ways."""
-    roles = [f"r{n}" for n in range(20)]
-    text = TINY.replace('"patient"]', f'"patient", {", ".join(map(repr, roles))}]')
-    text = text.replace(
-        "patient = [", "".join(f'{role} = "dog"\n' for role in roles) + "patient = ["
-    )
-    mentioned = ", ".join(f"{role} = 0.5" for role in roles)
-    first = 'name = "active"\n'
-    text = text.replace(first, f"{first}mentioned = {{ {mentioned} }}\n")
-    with pytest.warns(UserWarning, match="too large to check whether its noise leaves a way"):
-        World.from_toml(text + EXCHANGE)
-
-
 def test_noise_may_affect_every_sentence() -> None:
     world = tiny(EXCHANGE.replace("0.1", "1"))
     assert agent_of(world, "cat chases dog") == 1
-
-
-def test_noise_that_leaves_nothing_is_refused() -> None:
-    silent = TINY.replace('order = ["agent", "action", "patient"]', 'order = ["agent"]')
-    with pytest.raises(WorldError, match="it may leave nothing of a sentence of construction 'act"):
-        World.from_toml(f'{silent}[noise.lost]\ndelete = "agent"\nprobability = 0.1\n')
-
-
-def test_too_many_changes_are_refused() -> None:
-    words = "".join(f'w{n} = ["w{n}"]\n' for n in range(5001))
-    text = TINY.replace("[words.verbs]", f"[words.more]\n{words}[words.verbs]")
-    with pytest.raises(WorldError, match="there are 10,002 ways to change a sentence, and at most"):
-        World.from_toml(f'{text}[noise.m]\ninsert = "more"\nafter = "agent"\nprobability = 0.1\n')
 
 
 def test_a_saved_world_is_the_same_world(both_ways: World) -> None:

@@ -1,12 +1,11 @@
 """Stimulus files: what they say, and complaints with row numbers."""
 
-from importlib import resources
 from pathlib import Path
 
 import pytest
 
 from equivocal.world import World
-from equivocal.world.items import load_stimuli
+from equivocal.world.items import find_shipped_items, load_stimuli
 from lastlayer.errors import UserError
 
 HEADER = "condition,item,sentence,critical_word,tracked_units\n"
@@ -32,8 +31,7 @@ def test_rows_are_parsed(tmp_path: Path, garden: World) -> None:
 
 
 def test_the_papers_stimuli_are_its_eight_situations(paper: World) -> None:
-    path = Path(str(resources.files("equivocal.paper") / "presets" / "paper.csv"))
-    stimuli = load_stimuli(path, paper)
+    stimuli = load_stimuli(find_shipped_items("paper"), paper)
     assert len(stimuli.items) == 8
     for item in stimuli.items:
         plain, reversal = (stimuli.rows[condition, item] for condition in stimuli.conditions)

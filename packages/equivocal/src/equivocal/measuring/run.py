@@ -37,7 +37,6 @@ from equivocal.store.folders import announce_overwrite, refuse_foreign_files
 from equivocal.store.locks import hold_folder
 from equivocal.store.store import Store
 from equivocal.world import World
-from equivocal.world.reweighting import remove_noise
 from lastlayer.errors import UserError
 from lastlayer.files import explain_write_errors, is_plain_name, write_text_atomically
 from lastlayer.seeds import Seed
@@ -210,7 +209,7 @@ def _measure_world(
     literal = None
     if world.has_noise:
         place = folder / "networks" / f"{world.name}_literal"
-        literal = train_or_load(remove_noise(world), run.settings, place).networks
+        literal = train_or_load(world.remove_noise(), run.settings, place).networks
     layers = {"trained": [n.last_layer().values.astype(float)[:, None] for n in run.networks]}
     if beliefs == "posterior":
         store, layers["posterior"] = Store(folder), list[np.ndarray]()

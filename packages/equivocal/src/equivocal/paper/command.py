@@ -7,7 +7,7 @@ import typer
 
 from equivocal import console
 from equivocal.console import out, show_summary
-from equivocal.world import command as worlds
+from equivocal.network.command import show_scores
 
 if TYPE_CHECKING:
     pass
@@ -57,7 +57,7 @@ def reproduce(
     how: dict[str, Any] = {"quick": quick, "changes": changes, "workers": workers}
     result = run_study(study or preset, chosen, **how)
     show_summary(result.summary)
-    worlds.show_scores(result.run)
+    show_scores(result.run)
     out.print(f"wrote {chosen / 'tables'} and {chosen / 'figures'}", soft_wrap=True)
     out.print(f"the report is {result.report}", soft_wrap=True)
 

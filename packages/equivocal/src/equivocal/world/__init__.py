@@ -21,7 +21,6 @@ from equivocal.world.reversals import (
     find_plausibility_items,
     find_role_reversals,
 )
-from equivocal.world.reweighting import Reweighting
 from equivocal.world.spelling import Constituent, Utterance
 from equivocal.world.world import MAX_SAMPLE, Event, Sentence, World
 
@@ -35,7 +34,6 @@ __all__ = [
     "PlausibilityItem",
     "PrefixTree",
     "Queries",
-    "Reweighting",
     "RoleReversal",
     "Sentence",
     "UnknownWordError",

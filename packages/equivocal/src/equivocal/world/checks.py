@@ -4,6 +4,8 @@
 new rule of the format is a new generator, called there. `find_unused_parts` also needs the events.
 """
 
+import json
+import re
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -15,47 +17,23 @@ import numpy as np
 from equivocal.world.derivations import Derivations
 from equivocal.world.errors import Problem, find_unknown
 from equivocal.world.grammar import ROLE_PREFIX, Grammar, Names
-from equivocal.world.noise import count_changes, find_noise_problems
+from equivocal.world.noise import find_noise_problems
 from equivocal.world.queries import PLUS
 from equivocal.world.schema import ABSENT, ActionSpec, Rule, WorldFile, list_asked_roles
 from equivocal.world.spelling import collect_spellings, fold, inflect_verb, list_declared_spellings
 from lastlayer.errors import did_you_mean, join_names
 
+CONTROL = re.compile(r"(?<!\\)\\u00[0189][0-9a-f]|\x7f")  # in JSON, where \n and \t have no number
 MOST_PROBLEMS = 100  # as many as anybody reads; each may be compared with all known names
-MOST_ROLES = 100  # each is a column of every table of events
-MOST_FEATURES = 1 << 31  # words × units, a byte each; 30,000 words with a feature each are fewer
-MOST_PAIRS = 10_000_000  # actions × constructions, all of which are checked
-MOST_CHANGES = 10_000  # constructions that noise makes of others, all of which are enumerated
 SUM_TOLERANCE = 1e-6  # allows for round-off; 0.33 three times is not 1
-
-
-def find_oversize(file: WorldFile) -> list[Problem]:
-    """Find sizes with which the checks would take too long, or the world too much memory."""
-    words = sum(map(len, file.words.values()))
-    used = {feature for words in file.words.values() for has in words.values() for feature in has}
-    units = len(used | set(file.features or ())) + len(file.roles)
-    pairs = len(file.actions) * len(file.constructions)
-    sizes = [
-        ("roles", len(file.roles), MOST_ROLES, "roles"),
-        ("[words]", words * units, MOST_FEATURES, "words times features"),
-        ("[[constructions]]", pairs, MOST_PAIRS, "actions times constructions"),
-        ("[noise]", count_changes(file, Names(file)), MOST_CHANGES, "ways to change a sentence"),
-    ]
-    return [
-        Problem(table, f"there are {found:,} {what}, and at most {most:,} are read; use fewer.")
-        for table, found, most, what in sizes
-        if found > most
-    ]
 
 
 def find_problems(file: WorldFile, unused: Iterable[str] = ()) -> list[Problem]:
     """Find the problems of a world file; `unused` are parameters that nothing in it names."""
     names = Names(file)
     found = chain(
-        _check_texts(file.model_dump(warnings=False)),
-        _check_repetitions(file),
+        _check_texts(file),
         _check_references(file, names),
-        _check_roles(file),
         _check_duplicates(file),
         _check_features(file),
         _check_spellings(file),
@@ -63,8 +41,7 @@ def find_problems(file: WorldFile, unused: Iterable[str] = ()) -> list[Problem]:
         _check_actions(file, names),
         _check_constructions(file, names),
         _check_shares(file, names),
-        find_noise_problems(file, names),
-        _check_inserted(file, names),
+        find_noise_problems(file),
         (
             report_unused("[parameters]", f"nothing uses the parameter {n!r}")
             for n in sorted(unused)
@@ -73,16 +50,10 @@ def find_problems(file: WorldFile, unused: Iterable[str] = ()) -> list[Problem]:
     return list(islice(found, MOST_PROBLEMS))
 
 
-def _check_texts(value: object) -> Iterator[Problem]:
+def _check_texts(file: WorldFile) -> Iterator[Problem]:
     """Check that no text, keys included, has control characters, which could reach a terminal."""
-    if isinstance(value, str):
-        if any(unicodedata.category(c) == "Cc" and c not in "\n\t" for c in value):
-            yield Problem("", f"{value!r} has a control character; remove it.")
-    elif isinstance(value, dict):
-        yield from _check_texts([*value, *value.values()])
-    elif isinstance(value, list | tuple):
-        for part in value:
-            yield from _check_texts(part)
+    if CONTROL.search(json.dumps(file.model_dump(warnings=False))):
+        yield Problem("", "a text has a control character; remove it.")
 
 
 def _list_features(file: WorldFile) -> dict[str, list[str]]:
@@ -99,20 +70,6 @@ def _list_features(file: WorldFile) -> dict[str, list[str]]:
 def _find_repeated(names: Iterable[str]) -> list[str]:
     """Return the names that occur more than once."""
     return [name for name, times in Counter(names).items() if times > 1]
-
-
-def _check_repetitions(file: WorldFile) -> Iterator[Problem]:
-    """Check that no list has a name twice."""
-    lists = [
-        ("roles", "role", file.roles),
-        ("features", "feature", file.features or ()),
-        *((place, "feature", features) for place, features in _list_features(file).items()),
-        ("[[constructions]]", "construction", [spec.name for spec in file.constructions]),
-        *((f"[[constructions]] {s.name}", "role", s.order) for s in file.constructions),
-    ]
-    for place, what, names in lists:
-        for name in _find_repeated(names):
-            yield Problem(place, f"duplicate {what} {name!r}; once is enough.")
 
 
 def _check_references(file: WorldFile, names: Names) -> Iterator[Problem]:
@@ -138,13 +95,6 @@ def _check_references(file: WorldFile, names: Names) -> Iterator[Problem]:
         yield from find_unknown(place, "role", named, file.roles, roles)
         yield from find_unknown(place, "marker", markers, file.markers, "add it to [markers].")
         yield from find_unknown(place, "action", actions, file.actions, add_action)
-
-
-def _check_roles(file: WorldFile) -> Iterator[Problem]:
-    if "action" not in file.roles:
-        yield Problem("roles", "there is no role 'action'; add it, since [actions] fills it.")
-    if "weight" in file.roles:
-        yield Problem("roles", "a role cannot be called 'weight', a key of [actions]; rename it.")
 
 
 def _check_duplicates(file: WorldFile) -> Iterator[Problem]:
@@ -283,18 +233,6 @@ def _check_distribution(names: Names, place: str, chances: dict[str, float]) -> 
     if abs(total - 1) > SUM_TOLERANCE:
         ways_out = "change them, or write fractions in quotes such as '1/3'"
         yield Problem(place, f"the probabilities sum to {total:.6g}, not 1; {ways_out}.")
-
-
-def _check_inserted(file: WorldFile, names: Names) -> Iterator[Problem]:
-    """Check the words that noise inserts, which are written as fillers are."""
-    for name, spec in file.noise.items():
-        place, then = f"[noise.{name}] insert", names.find_fillers(spec.insert)
-        if ABSENT in then:
-            yield Problem(place, f"{ABSENT!r} is not a word; remove it.")
-        elif isinstance(then, dict):
-            yield from _check_distribution(names, place, then)
-        else:
-            yield from _check_names(names, place, then)
 
 
 def _check_constructions(file: WorldFile, names: Names) -> Iterator[Problem]:

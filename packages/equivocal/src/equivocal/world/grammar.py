@@ -182,7 +182,6 @@ class Construction:
     adds: NDArray[np.int32]  # (roles,): row of `Grammar.added_features`
     verb_form: str
     noise: str = ""  # name of the noise that made this construction of another, if any
-    inserted: tuple[int, int, bool] | None = None  # role, word beside its filler, whether before it
 
     def find_markers(self, role: int, fillers: NDArray[np.int32]) -> NDArray[np.int32]:
         """Return the token switched on with each of these words in a role, or NO_FILLER."""

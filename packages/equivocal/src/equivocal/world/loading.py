@@ -23,7 +23,7 @@ from pydantic import ValidationError
 
 from equivocal.errors import explain_mistake
 from equivocal.store import parse_toml, read_text
-from equivocal.world.checks import find_oversize, find_problems
+from equivocal.world.checks import find_problems
 from equivocal.world.errors import Problem, WorldError
 from equivocal.world.schema import ParameterSpec, ParameterTable, Scope, WorldFile, parse_number
 from lastlayer.errors import UserError, check_known, did_you_mean, join_names
@@ -170,8 +170,7 @@ def parse_world_file(text: str, source: str, given: Mapping[str, Any]) -> tuple[
     """
     written = _parse_tables(text, source)
     file, raw, unused = validate_world(_extend(written, source), source, given)
-    problems = find_oversize(file) or find_problems(file, unused=unused)
-    if problems:
+    if problems := find_problems(file, unused=unused):
         raise WorldError(source, problems)
     return file, text if raw is written else format_world(raw)
 

@@ -34,7 +34,7 @@ PLUS = " + "  # joins a filler and the features a construction adds: "woman + pa
 
 def list_constituents(derivations: Derivations, grammar: Grammar) -> NDArray[np.int32]:
     """Return (rows, positions, 2): word and marker token at each position, or NO_FILLER."""
-    longest = max(len(c.order) + (c.inserted is not None) for c in grammar.constructions)
+    longest = max(len(construction.order) for construction in grammar.constructions)
     tokens = np.full((len(derivations), longest, 2), NO_FILLER, dtype=np.int32)
     length = np.zeros(len(derivations), dtype=np.intp)
     for number, construction in enumerate(grammar.constructions):
@@ -42,15 +42,9 @@ def list_constituents(derivations: Derivations, grammar: Grammar) -> NDArray[np.
         for role in construction.order:
             rows = np.flatnonzero(in_construction & derivations.said[:, role])
             fillers = derivations.fillers[rows, role]
-            heard = [(fillers, construction.find_markers(role, fillers))]
-            if construction.inserted is not None and construction.inserted[0] == role:
-                _, word, before = construction.inserted
-                extra = np.full_like(fillers, word), np.full_like(fillers, NO_FILLER)
-                heard.insert(0 if before else 1, extra)
-            for words, markers in heard:
-                tokens[rows, length[rows], 0] = words
-                tokens[rows, length[rows], 1] = markers
-                length[rows] += 1
+            tokens[rows, length[rows], 0] = fillers
+            tokens[rows, length[rows], 1] = construction.find_markers(role, fillers)
+            length[rows] += 1
     return tokens[:, : max(1, length.max(initial=1))]
 
 

@@ -15,6 +15,7 @@ Further kinds of arithmetic would be added there.
 import ast
 import operator
 import re
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -193,6 +194,21 @@ def _parse_marker(value: Any) -> str | dict[str, str]:
     )
 
 
+def _refuse_repeated(names: tuple[str, ...]) -> tuple[str, ...]:
+    for name, times in Counter(names).items():
+        if times > 1:
+            raise ValueError(f"duplicate {name!r:.60}; once is enough")
+    return names
+
+
+def _check_roles(names: tuple[str, ...]) -> tuple[str, ...]:
+    if "action" not in names:
+        raise ValueError("there is no role 'action'; add it, since [actions] fills it")
+    if "weight" in names:
+        raise ValueError("a role cannot be called 'weight', a key of [actions]; rename it")
+    return names
+
+
 def _parse_names(value: Any) -> Any:
     """Accept a single name in place of a list."""
     return [value] if isinstance(value, str) else value
@@ -208,7 +224,8 @@ def _sort_keys(value: Any) -> Any:
 
 Probability = Annotated[float, BeforeValidator(_parse_probability)]
 Share = Annotated[Probability, AfterValidator(_refuse_above_one)]
-NameList = Annotated[tuple[str, ...], BeforeValidator(_parse_names)]
+Names = Annotated[tuple[str, ...], AfterValidator(_refuse_repeated)]
+NameList = Annotated[Names, BeforeValidator(_parse_names)]
 
 
 class _Strict(BaseModel):
@@ -244,7 +261,7 @@ class ConstructionSpec(_Strict):
     """A way to put an event into words: which roles, in which order, with which markers."""
 
     name: str
-    order: tuple[str, ...]
+    order: Names
     actions: NameList | None = None  # None: all of them
     probability: Probability | None = None  # None: what the other constructions leave
     # role: how often it is put into words; else always
@@ -255,34 +272,31 @@ class ConstructionSpec(_Strict):
     form: VerbForm = "third"  # how the action word is spelled in `Sentence.text`
 
 
+def _refuse_same_names(specs: tuple[ConstructionSpec, ...]) -> tuple[ConstructionSpec, ...]:
+    _refuse_repeated(tuple(spec.name for spec in specs))
+    return specs
+
+
 class NoiseSpec(_Strict):
     """Something that happens to sentences between speaker and listener, and where."""
 
-    exchange: NameList | None = None  # two roles whose words change places, or two function words
-    delete: NameList | None = None  # roles (their words are lost) or function words, all at once
-    insert: Annotated[
-        str | tuple[str, ...] | dict[str, float] | None, PlainValidator(_parse_fillers)
-    ] = None  # words that have no role in the event, written as fillers are
-    insert_markers: dict[str, str] | None = None  # role: function word before it, all at once
-    before: NameList = ()  # roles beside whose words a word is inserted
-    after: NameList = ()
+    # two roles whose words change places, or two function words
+    exchange: Annotated[NameList, Field(min_length=2, max_length=2)] | None = None
+    delete: Annotated[NameList, Field(min_length=1)] | None = None  # function words, all at once
+    # role: function word before it, all at once
+    insert_markers: Annotated[dict[str, str], Field(min_length=1)] | None = None
     probability: Share  # at each place where it may strike
     constructions: NameList | None = None  # None: all of them
-    roles: NameList | None = None  # where function words are struck; None: wherever they stand
-    words: NameList | None = None  # strikes only these; None: all
 
     @model_validator(mode="after")
     def _check_kind(self) -> "NoiseSpec":
-        kinds = ("exchange", "delete", "insert", "insert_markers")
+        kinds = ("exchange", "delete", "insert_markers")
         given = [kind for kind in kinds if getattr(self, kind) is not None]
         if len(given) != 1:
-            found = " and ".join(given) or "none of them"
+            named = " and ".join(given) or "none of them"
             raise ValueError(
-                f"a noise has one of the keys {', '.join(kinds)}, got {found}; one table each"
+                f"a noise has one of the keys {', '.join(kinds)}, got {named}; one table each"
             )
-        if ("insert" in given) != bool(self.before or self.after):
-            rule = "`before` and `after` name the roles beside which `insert` puts a word"
-            raise ValueError(f"{rule}; give them with it, and with it only")
         return self
 
 
@@ -309,10 +323,6 @@ class ParameterSpec(_Strict):
             raise ValueError(f"the {wrong}; change one of them")
         return self
 
-    def interpolate(self, share: float) -> float:
-        """Return the value at a share of the way from the least to the most."""
-        return self.least + (self.most - self.least) * share
-
 
 class VerbForms(_Strict):
     """Irregular spellings of a verb; missing forms are made by rule."""
@@ -336,9 +346,9 @@ class WorldFile(_Strict):
     parameters: dict[str, ParameterSpec] = {}
     name: Annotated[str, Field(pattern=r"\S")]
     description: str = ""
-    roles: tuple[str, ...]
-    features: tuple[str, ...] | None = None  # None: in the order in which words use them
-    unused_features: tuple[str, ...] = ()  # output units kept although no word has them
+    roles: Annotated[Names, AfterValidator(_check_roles)]
+    features: Names | None = None  # None: in the order in which words use them
+    unused_features: Names = ()  # output units kept although no word has them
     words: dict[str, dict[str, Annotated[NameList, Field(min_length=1)]]]  # class: word: features
     groups: dict[str, NameList] = {}  # name: words, classes or other groups
     distributions: dict[str, dict[str, Probability]] = {}
@@ -349,5 +359,7 @@ class WorldFile(_Strict):
     actions: Annotated[
         dict[str, Annotated[ActionSpec, BeforeValidator(_sort_keys)]], Field(min_length=1)
     ]
-    constructions: Annotated[tuple[ConstructionSpec, ...], Field(min_length=1)]
+    constructions: Annotated[
+        tuple[ConstructionSpec, ...], Field(min_length=1), AfterValidator(_refuse_same_names)
+    ]
     noise: Annotated[dict[str, NoiseSpec], BeforeValidator(_refuse_unnamed)] = {}

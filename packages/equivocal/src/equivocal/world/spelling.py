@@ -179,10 +179,6 @@ def _spell_roles(
         for number, token in enumerate(construction.find_markers(role, every).tolist()):
             if token != NO_FILLER:
                 words[number] = f"{file.markers[lexicon.tokens[token]][0]} {words[number]}"
-        if construction.inserted is not None and construction.inserted[0] == role:
-            _, inserted, before = construction.inserted
-            extra = lexicon.words[inserted]
-            words = [f"{extra} {word}" if before else f"{word} {extra}" for word in words]
         pieces.append((role, words))
     return pieces
 

@@ -34,8 +34,13 @@ from equivocal.world.grammar import (
     build_lexicon,
     name_role_unit,
 )
-from equivocal.world.loading import find_world, parse_world_file
-from equivocal.world.noise import add_noise, check_large_world, refuse_indistinct
+from equivocal.world.loading import (
+    find_world,
+    format_world,
+    parse_whole_world,
+    parse_world_file,
+)
+from equivocal.world.noise import add_noise, refuse_indistinct
 from equivocal.world.queries import PLUS
 from equivocal.world.schema import WorldFile
 from equivocal.world.spelling import Parser, Spellings, Utterance, spell_sentences
@@ -47,6 +52,7 @@ if TYPE_CHECKING:
 
 MAX_ENUMERATED = 250_000  # derivations; exact beliefs about them take seconds and half a gigabyte
 MAX_SAMPLE = 10_000_000  # sentences drawn at once; a row takes about 200 bytes while it is drawn
+TRIED = 500  # sentences of a large world that are drawn to check it
 FALLBACK_SAMPLE = 100_000  # sentences that stand in for a world too large to enumerate
 
 
@@ -88,7 +94,7 @@ class World:
             raise WorldError(source, problems)
         self._enumerated = events
         if not self.is_exact:
-            check_large_world(self)
+            draw_derivations(self.grammar, TRIED, np.random.default_rng(0))  # may reveal a mistake
         elif self.has_noise:
             refuse_indistinct(self.all_derivations, self.literal_derivations)
 
@@ -201,6 +207,24 @@ class World:
         return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:16]
 
     # ---- events and sentences
+
+    def remove_noise(self) -> "World":
+        """Return the same world in which every noise has the probability 0.
+
+        Words and units stay, so networks of the two can be compared unit by unit.
+
+        >>> World.load("both_ways").remove_noise().has_noise
+        False
+        """
+        if not self.has_noise:
+            return self
+        raw = parse_whole_world(self.text, self.source)
+        # a product, because a parameter that nothing uses would be an error
+        noise = {
+            name: {**table, "probability": f"0 * ({table['probability']})"}
+            for name, table in raw["noise"].items()
+        }
+        return World.from_toml(format_world({**raw, "noise": noise}), self.source)
 
     @property
     def has_noise(self) -> bool:
