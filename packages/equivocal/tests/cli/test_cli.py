@@ -92,15 +92,8 @@ def test_world_sample_prints_one_sentence_per_line() -> None:
     assert lines != run("world", "sample", "paper", "-n", 20, "--seed", 1).stdout.splitlines()
 
 
-def test_world_sample_counts_each_sentence_once() -> None:
-    lines = run("world", "sample", "paper", "-n", 300, "--distinct").stdout.splitlines()
-    texts = [line[8:] for line in lines]
-    assert len(set(texts)) == len(texts)
-    assert sum(int(line[:6]) for line in lines) == 300
-
-
 def test_world_sample_writes_csv(tmp_path: Path) -> None:
-    command = ["world", "sample", "paper", "-n", 500, "--csv", "c.csv", "--distinct"]
+    command = ["world", "sample", "paper", "-n", 500, "--csv", "c.csv"]
     assert run(*command, cwd=tmp_path).returncode == 0
     rows = rows_of(tmp_path / "c.csv")
     assert sum(int(row["count"]) for row in rows) == 500

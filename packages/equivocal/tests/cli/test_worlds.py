@@ -48,11 +48,10 @@ def test_a_trained_run_keeps_the_values_of_its_world(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("noise", "message"),
     [
-        ("exchange = ['agent', 'patient']\nprobability = 0.5", "leaves no listener a way to tell"),
         (
             "exchange = ['agent', 'patient']\nprobability = 0.7\n"
-            "[noise.lost]\ndelete = 'patient'\nprobability = 0.5",
-            "sums to 1.2 (slip 0.7, lost 0.5), and at most 1 is possible",
+            "[noise.more]\nexchange = ['patient', 'agent']\nprobability = 0.5",
+            "sums to 1.2 (slip 0.7, more 0.5), and at most 1 is possible",
         ),
     ],
 )

@@ -18,7 +18,7 @@ from lastlayer.errors import UserError
 Array = NDArray[np.float64]
 
 # Two actions, nouns that may act or be acted upon, an optional place, a passive, an exchange, a
-# lost "by" and an inserted word: every kind of choice that a grammar has.
+# lost "by" and an added "was": every kind of choice that a grammar has.
 TINY = """
 name = "tiny"
 roles = ["agent", "action", "patient", "place"]
@@ -58,15 +58,15 @@ probability = 0.1
 delete = "by"
 probability = 0.05
 [noise.added]
-insert = "lawn"
-before = "action"
+insert_markers = { action = "was" }
+constructions = "active"
 probability = 0.02
 """
 PREFIXES = (
     "dog",
-    "dog lawn",
+    "dog was chased",
     "dog chases",
-    "dog lawn chases cat",
+    "dog was chased cat",
     "cat was chased",
     "dog sees dog",
 )

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from equivocal.world.grammar import NO_FILLER, Construction, Disturbance, Grammar
+from equivocal.world.grammar import Construction, Disturbance, Grammar
 from equivocal.world.schema import WorldFile
 
 __all__ = ["SAID", "SKIPPED", "Term", "find_noise_share", "list_terms"]
@@ -36,7 +36,7 @@ class Term(NamedTuple):
 
 
 def find_noise_share(grammar: Grammar, file: WorldFile, disturbance: Disturbance) -> float:
-    """Return the share of a noise's probability that one of its places or words has."""
+    """Return the share of a noise's probability that one of its places has."""
     name = grammar.constructions[disturbance.heard].noise
     return disturbance.probability / file.noise[name].probability
 
@@ -69,7 +69,9 @@ def _disturb(
         for role, words in each.needs:
             kind, said = roles.get(role, (SAID if role in order else SKIPPED, words))
             needed[role] = (kind, said & words)
-        if all(kind == SAID and said.any() for kind, said in (needed[role] for role, _ in each.needs)):
+        if all(
+            kind == SAID and said.any() for kind, said in (needed[role] for role, _ in each.needs)
+        ):
             share = find_noise_share(grammar, file, each)
             yield Term(meant, grammar.constructions[each.heard].noise, sign * share, needed)
 
@@ -93,17 +95,6 @@ def _hear(
     construction: Construction, role: int, pairs: list[list[int]], every: Words
 ) -> Iterator[tuple[Words, list[list[int]]]]:
     """Yield what a role's filler may be if it is heard next, and the pairs after it."""
-    left = list(pairs)
-    beside, extra, before = construction.inserted or (NO_FILLER, NO_FILLER, False)
-    if beside == role and before:
-        if left.pop(0) != [extra, NO_FILLER]:
-            return
-        if not left:  # only the inserted word was heard, and the filler may be any
-            yield every, []
-            return
-    word, marker = left.pop(0)
-    if construction.find_markers(role, np.array([word], dtype=np.int32))[0] != marker:
-        return
-    if beside == role and not before and left and left.pop(0) != [extra, NO_FILLER]:
-        return
-    yield np.arange(len(every)) == word, left
+    (word, marker), *left = pairs
+    if construction.find_markers(role, np.array([word], dtype=np.int32))[0] == marker:
+        yield np.arange(len(every)) == word, left
