@@ -25,7 +25,7 @@ from lastlayer import Posterior, sample_posterior
 
 __all__ = ["choose_outputs", "measure", "run_nuts"]
 
-NEEDS = "needs NumPyro: pip install 'equivocal[nuts]'"
+NEEDS = "needs NumPyro: pip install 'lastlayer[nuts]'"
 FASTER = Goal(least=500)
 CLOSE = Goal(most=0.02, of="ours")
 

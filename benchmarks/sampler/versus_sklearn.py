@@ -30,7 +30,7 @@ __all__ = ["measure"]
 MAX_ITER = 1_000
 TRIED = 8  # outputs that determine the number of threads
 FASTER = Goal(least=1.0)
-NEEDS = "needs scikit-learn: pip install 'equivocal[sklearn]'"
+NEEDS = "needs scikit-learn: pip install 'lastlayer[sklearn]'"
 
 Rows = tuple[np.ndarray, np.ndarray, np.ndarray | None]  # features, targets, weights
 RowsOf = Callable[[int], Rows]

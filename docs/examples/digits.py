@@ -3,7 +3,7 @@
 A Bayesian softmax regression on 300 random Fourier features of 8 × 8 images. The mutual information
 between class and weights should be small for digits of the known kinds and large for anything else.
 The script prints how well this separates known from unknown images, compared with two other scores,
-as AUROC (1 is perfect, 0.5 is chance). Needs scikit-learn: pip install "equivocal[sklearn]".
+as AUROC (1 is perfect, 0.5 is chance). Needs scikit-learn: pip install "lastlayer[sklearn]".
 
     python docs/examples/digits.py [picture.png]
 """

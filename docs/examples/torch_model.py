@@ -11,7 +11,7 @@ Hennig 2020, arXiv:2002.10118). Four posteriors are compared, the first three wi
     fresh points  points that training has not seen, about the trained weights
     default       the training points; the prior is chosen by points that training has not seen
 
-Needs PyTorch: pip install "equivocal[torch]".
+Needs PyTorch: pip install "lastlayer[torch]".
 
     python docs/examples/torch_model.py [numbers.csv]
 """

@@ -127,7 +127,7 @@ def test_mistakes_are_explained(change, message):
 
 def test_without_pytorch_the_way_out_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "torch", None)
-    with pytest.raises(UserError, match=r"pip install 'equivocal\[torch\]'"):
+    with pytest.raises(UserError, match=r"pip install 'lastlayer\[torch\]'"):
         from_torch(object(), X, MANY)
 
 

