@@ -10,7 +10,7 @@ import pytest
 
 from equivocal.store import read_json, read_text, read_toml
 from equivocal.store.store import Store
-from equivocal.world import World, read_example
+from equivocal.world import World
 from lastlayer import Posterior
 from lastlayer.errors import UserError
 from lastlayer.files import resolve_inside
@@ -95,14 +95,6 @@ def test_json_and_text(tmp_path: Path) -> None:
         read_json(path)
     with pytest.raises(UserError, match="not an ordinary file"):
         read_text("/dev/zero")
-
-
-def test_groups_of_groups_are_looked_through_once() -> None:
-    """Forty groups that name the one before twice would stand for 2⁴⁰ words."""
-    lines = [f'g{i} = ["g{i - 1}", "g{i - 1}"]' for i in range(1, 40)]
-    head, groups, tail = read_example().partition("[groups]\n")
-    world = World.from_toml("\n".join([head, groups, 'g0 = ["dog"]', *lines, tail]))
-    assert world.name == "garden"
 
 
 def many_roles(number: int) -> str:

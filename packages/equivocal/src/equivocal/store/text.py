@@ -217,9 +217,10 @@ def read_table(path: str | Path, most: int = TABLE_BYTES, **options: Any) -> "pd
 
     text = read_text(path, most, packed=Path(path).suffix == ".gz")
     header = text.partition("\n")[0]
-    if "," not in header and (";" in header or "\t" in header):
-        why = "its columns are separated by semicolons or tabs, and must be by commas"
-        raise UnreadableError(path, why, "save it as CSV with a point in its numbers")
+    comma, *others = (header.count(mark) for mark in ",;\t")
+    if not comma and any(others):  # as spreadsheets write where the comma is the decimal sign
+        mark = ";" if others[0] else "\t"
+        options = {"sep": mark, "decimal": ","} | options
     try:
         table: pd.DataFrame = pd.read_csv(io.StringIO(text), **options)
     except pd.errors.EmptyDataError:

@@ -1,0 +1,380 @@
+"""A world from a table of events: a row per event, a column per role, and how often it happens.
+
+What the table does not say gets a default, and a comment in the TOML that says so: constructions,
+function words, how often a role is left unsaid. The probabilities of the events are kept exactly,
+role by role: each role's fillers are conditional on as few of the roles before it as suffice.
+
+Ratings of norming studies become weights by `RATING_BASE ** rating` within a verb: one point more
+doubles the frequency. Real-valued features become yes/no features by terciles (low, high), and more
+than `MOST_COLUMNS` of them by the signs of their first principal components. Further function words
+and defaults go into `MARKERS`; everything else is changed in the file that is written.
+"""
+
+from collections.abc import Iterator, Sequence
+from itertools import combinations
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from equivocal.store import read_table
+from equivocal.world.loading import format_world
+from equivocal.world.spelling import fold
+from lastlayer.errors import UserError, join_names
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["write_world_from_tables"]
+
+WEIGHTS = ("frequency", "probability", "rating")
+MARKERS = {
+    "location": "in", "place": "in", "instrument": "with", "recipient": "to", "goal": "to",
+    "source": "from", "situation": "during", "time": "at", "beneficiary": "for",
+}  # fmt: skip
+ABSENT = "absent"
+RATING_BASE = 2.0
+MOST_COLUMNS = 10  # of real-valued features that become terciles
+COMPONENTS = 8
+UNSAID = 0.5
+PASSIVE = 0.2
+
+
+def write_world_from_tables(
+    events: str | Path,
+    words: str | Path | None = None,
+    *,
+    name: str,
+    passive: bool = False,
+    order: str = "SVO",
+) -> str:
+    """Return the text of a world file made from a table of events, and a table of words if any.
+
+    Parameters
+    ----------
+    events : str or Path
+        A row per event: the column `action`, a column for each other role, and optionally
+        `frequency`, `probability` or `rating`. `ROLE_class` and `ROLE_features` describe the words.
+    words : str or Path, optional
+        `word`, then its features: a column `features` with a list, 0/1 columns, or real numbers.
+    name : str
+        The name of the world.
+    passive : bool
+        Whether a fifth of the sentences are passives with "was" and "by".
+    order : str
+        The order of subject, verb and object: "SVO", "SOV", "VSO", …
+
+    Returns
+    -------
+    str
+        TOML with comments.
+
+    Raises
+    ------
+    UserError
+        For a mistake in a table, with its row and column.
+    """
+    if sorted(order.upper()) != ["O", "S", "V"]:
+        raise UserError(f"the order has the letters S, V and O, once each, got {order!r}; try SOV.")
+    table, roles = _read_events(Path(events))
+    classes, features = _describe_words(table, roles)
+    if words is not None:
+        features |= _read_words(Path(words), table, roles, Path(events))
+    if "action" in roles and len(roles) == 1:
+        raise UserError(f"{events} has no role but `action`; add a column such as `agent`.")
+    raw: dict[str, Any] = {"name": name, "description": f"Events of {Path(events).name}."}
+    raw["roles"] = roles
+    raw["words"] = {
+        group: {word: [*features[word], word] for word in members}
+        for group, members in classes.items()
+    }
+    subject, object_ = _find_subject(roles)
+    others = [role for role in roles if role not in {subject, object_, "action"}]
+    markers = {role: MARKERS[role] for role in others if role in MARKERS}
+    uses = [*markers.values(), *(["was", "by"] if passive and object_ else [])]
+    if uses:
+        raw["markers"] = {marker: [marker] for marker in dict.fromkeys(uses)}
+    raw["actions"] = {
+        str(action): _build_action(part, [role for role in roles if role != "action"])
+        for action, part in table.groupby("action", sort=False)
+    }
+    raw["constructions"] = list(
+        _build_constructions(order.upper(), subject, object_, others, markers, passive=passive)
+    )
+    return _comment(format_world(raw), table, bool(others))
+
+
+# ---- reading
+
+
+def _read_events(path: Path) -> tuple["pd.DataFrame", list[str]]:
+    """Return the table with a column `weight`, and the roles in the order of the columns."""
+    table = read_table(path, dtype=str, keep_default_na=False)
+    table.columns = [str(column).strip() for column in table.columns]
+    if "action" not in table.columns:
+        raise UserError(
+            f"{path} has no column `action`, which names the verb; its columns are "
+            f"{join_names(table.columns)}."
+        )
+    described = tuple(f"_{kind}" for kind in ("class", "features"))
+    roles = [c for c in table.columns if c not in WEIGHTS and not c.endswith(described)]
+    for role in roles:
+        table[role] = table[role].str.strip()
+    for row, action in enumerate(table["action"], start=2):
+        if not action:
+            raise UserError(f"{path} row {row}, column action: the cell is empty; name the verb.")
+    _refuse_spellings(path, table, roles)
+    table["weight"] = _read_weights(path, table)
+    return table, roles
+
+
+def _refuse_spellings(path: Path, table: "pd.DataFrame", roles: Sequence[str]) -> None:
+    """Refuse two spellings of one word, such as "Pizza" and "pizza"."""
+    seen: dict[str, tuple[str, int, str]] = {}
+    for role in roles:
+        for row, word in enumerate(table[role], start=2):
+            known, at, where = seen.setdefault(fold(word), (word, row, role))
+            if word and known != word:
+                raise UserError(
+                    f"{path} row {row}, column {role}: {word!r} is spelt {known!r} in row {at}, "
+                    f"column {where}; spell a word in one way."
+                )
+
+
+def _read_weights(path: Path, table: "pd.DataFrame") -> list[float]:
+    """Read how often each event happens; equally often without a column that says so."""
+    present = [name for name in WEIGHTS if name in table.columns]
+    if len(present) > 1:
+        raise UserError(f"{path} has the columns {join_names(present)}; keep one of them.")
+    if not present:
+        return [1.0] * len(table)
+    (column,) = present
+    weights = []
+    for row, cell in enumerate(table[column], start=2):
+        try:
+            value = float(cell.replace(",", "."))
+        except ValueError:
+            value = float("nan")
+        if not np.isfinite(value) or (column != "rating" and value <= 0):
+            rule = "a number" if column == "rating" else "a number above 0"
+            way_out = "" if column == "rating" else "; leave out what never happens"
+            raise UserError(
+                f"{path} row {row}, column {column}: this should be {rule}, got {cell!r}{way_out}."
+            )
+        weights.append(RATING_BASE**value if column == "rating" else value)
+    return weights
+
+
+def _describe_words(
+    table: "pd.DataFrame", roles: Sequence[str]
+) -> tuple[dict[str, list[str]], dict[str, list[str]]]:
+    """Return the words of each class, and the features of each word, as the events give them."""
+    classes: dict[str, list[str]] = {}
+    features: dict[str, list[str]] = {}
+    for role in ("action", *(role for role in roles if role != "action")):
+        group = table.get(f"{role}_class", table[role].map(lambda _, role=role: f"{role}s"))
+        listed = table.get(f"{role}_features", table[role].map(lambda _: ""))
+        for word, given, more in zip(table[role], group, listed, strict=True):
+            if word and word not in features:
+                own = given.strip() or f"{role}s"
+                classes.setdefault(own, []).append(word)
+                features[word] = [*dict.fromkeys([own, *_split_list(more)])]
+    return classes, features
+
+
+def _split_list(text: str) -> list[str]:
+    for mark in ",;|":
+        text = text.replace(mark, "\n")
+    return [part.strip() for part in text.split("\n") if part.strip()]
+
+
+def _read_words(
+    path: Path, table: "pd.DataFrame", roles: Sequence[str], events: Path
+) -> dict[str, list[str]]:
+    """Read the features of words; every word of the events must be there."""
+    words = read_table(path, dtype=str, keep_default_na=False)
+    if "word" not in words.columns:
+        raise UserError(f"{path} has no column `word`; it has {join_names(words.columns)}.")
+    words["word"] = words["word"].str.strip()
+    twice = words["word"][words["word"].duplicated()]
+    if len(twice):
+        raise UserError(
+            f"{path} row {twice.index[0] + 2}, column word: {twice.iloc[0]!r} is there twice; "
+            "keep one of the rows."
+        )
+    described = dict(zip(words["word"], _read_features(path, words), strict=True))
+    for role in roles:
+        for row, word in enumerate(table[role], start=2):
+            if word and word not in described:
+                raise UserError(
+                    f"{events} row {row}, column {role}: {word!r} is not in {path}; add a row."
+                )
+    return described
+
+
+def _read_features(path: Path, words: "pd.DataFrame") -> list[list[str]]:
+    """Return the features of each row: from a list, 0/1 columns or real numbers."""
+    columns = [column for column in words.columns if column not in {"word", "features"}]
+    found = [_split_list(cell) for cell in words.get("features", [""] * len(words))]
+    numbers = np.empty((len(words), len(columns)))
+    for place, column in enumerate(columns):
+        for row, cell in enumerate(words[column], start=2):
+            try:
+                numbers[row - 2, place] = float(cell.replace(",", ".") or 0)
+            except ValueError:
+                raise UserError(
+                    f"{path} row {row}, column {column}: a feature is a number, got {cell!r}; "
+                    "put lists of features into a column `features`."
+                ) from None
+    binary = np.isin(numbers, (0, 1)).all(axis=0).reshape(-1)
+    real = [column for column, is_binary in zip(columns, binary, strict=True) if not is_binary]
+    for place in np.flatnonzero(binary).tolist():
+        for row in np.flatnonzero(numbers[:, place]).tolist():
+            found[row].append(columns[place])
+    for row, names in enumerate(_discretise(numbers[:, ~binary], real)):
+        found[row] += names
+    return found
+
+
+def _discretise(numbers: np.ndarray, columns: list[str]) -> Iterator[list[str]]:
+    """Yield yes/no features of real-valued ones, by terciles or signs of principal components."""
+    if len(columns) > MOST_COLUMNS:
+        centred = numbers - numbers.mean(axis=0)
+        left, size, _ = np.linalg.svd(centred, full_matrices=False)
+        scores = (left * size)[:, :COMPONENTS]
+        for row in scores:
+            yield [f"component {place + 1}" for place in np.flatnonzero(row > 0).tolist()]
+        return
+    low, high = np.quantile(numbers, [1 / 3, 2 / 3], axis=0) if columns else ([], [])
+    for row in numbers:
+        below = [f"{c} low" for c, x, end in zip(columns, row, low, strict=True) if x < end]
+        yield below + [f"{c} high" for c, x, end in zip(columns, row, high, strict=True) if x > end]
+
+
+# ---- events and constructions
+
+
+def _build_action(part: "pd.DataFrame", roles: Sequence[str]) -> dict[str, Any]:
+    """Return the table of one verb: its weight, and each role given as few roles as suffice."""
+    action: dict[str, Any] = {"weight": _shorten(part["weight"].sum())}
+    part = part.assign(**{role: part[role].where(part[role] != "", ABSENT) for role in roles})
+    before: list[str] = []
+    for role in roles:
+        if (part[role] == ABSENT).all():
+            continue
+        given = _find_givens(part, role, before)
+        action[role] = _build_rules(part, role, given)
+        before.append(role)
+    return action
+
+
+def _shorten(number: float) -> float | int:
+    """Return a number without digits that are round-off."""
+    short = float(f"{number:.12g}")
+    return int(short) if short.is_integer() else short
+
+
+def _share(part: "pd.DataFrame", role: str) -> dict[str, float]:
+    sums = part.groupby(role, sort=False)["weight"].sum()
+    return {str(word): float(share) for word, share in (sums / sums.sum()).items()}
+
+
+def _find_givens(part: "pd.DataFrame", role: str, before: Sequence[str]) -> tuple[str, ...]:
+    """Find the fewest earlier roles that tell as much about a role as all of them."""
+
+    def split(names: Sequence[str]) -> dict[int, dict[str, float]]:
+        if not names:
+            return dict.fromkeys(part.index, _share(part, role))
+        groups = part.groupby(list(names), sort=False)
+        return {
+            row: share for _, rows in groups for share in [_share(rows, role)] for row in rows.index
+        }
+
+    whole = split(before)
+    for size in range(len(before) + 1):
+        for names in combinations(before, size):
+            fewer = split(names)
+            if all(_are_close(fewer[row], whole[row]) for row in part.index):
+                return names
+    return tuple(before)
+
+
+def _are_close(one: dict[str, float], other: dict[str, float]) -> bool:
+    return one.keys() == other.keys() and all(abs(one[w] - other[w]) < 1e-9 for w in one)
+
+
+def _build_rules(part: "pd.DataFrame", role: str, given: Sequence[str]) -> Any:
+    """Return fillers, or a list of rules where they depend on other roles."""
+    if not given:
+        return _list_fillers(part, role)
+    rules = []
+    for names, rows in part.groupby(list(given), sort=False):
+        when = {r: w for r, w in zip(given, names, strict=True) if w != ABSENT}
+        rules.append({"when": when, "then": _list_fillers(rows, role)})
+    # a role that is absent cannot be asked about, so rules with fewer conditions come last
+    return sorted(rules, key=lambda rule: -len(rule["when"]))
+
+
+def _list_fillers(part: "pd.DataFrame", role: str) -> Any:
+    """Return the only filler of a role, or each with its frequency as a fraction."""
+    sums = part.groupby(role, sort=False)["weight"].sum()
+    if len(sums) == 1:
+        return str(sums.index[0])
+    total = _shorten(sums.sum())
+    return {str(word): f"{_shorten(weight)} / {total}" for word, weight in sums.items()}
+
+
+def _find_subject(roles: Sequence[str]) -> tuple[str, str | None]:
+    """Return the roles that a plain sentence has before and after its verb."""
+    nouns = [role for role in roles if role != "action"]
+    subject = "agent" if "agent" in nouns else nouns[0]
+    left = [role for role in nouns if role != subject]
+    return subject, "patient" if "patient" in left else next(iter(left), None)
+
+
+def _build_constructions(
+    order: str,
+    subject: str,
+    object_: str | None,
+    others: list[str],
+    markers: dict[str, str],
+    *,
+    passive: bool,
+) -> Iterator[dict[str, Any]]:
+    """Yield the active, and the passive if wanted; other roles stand before a final verb."""
+    places = {"S": [subject], "V": ["action"], "O": [object_] if object_ else []}
+    said = [role for letter in order for role in places[letter]]
+    said[len(said) - (order[-1] == "V") :] = [*others, *said[len(said) - (order[-1] == "V") :]]
+    rest = {"mentioned": dict.fromkeys(others, UNSAID)} if others else {}
+    more = rest | ({"markers": markers} if markers else {})
+    yield {"name": "active", "order": said, **more}
+    if passive and object_:
+        turned = {"action": "was", subject: "by", **markers}
+        yield {
+            "name": "passive",
+            "probability": PASSIVE,
+            "order": [object_, "action", subject, *others],
+            "form": "participle",
+            **rest,
+            "markers": turned,
+        }
+
+
+def _comment(text: str, table: "pd.DataFrame", has_others: bool) -> str:
+    """Say in the file what the tables did not say."""
+    head = "# Made from tables by `equivocal world from-table`; change anything, then run\n"
+    head += "# `equivocal world check` on this file. Every key is explained in docs/worlds.md.\n\n"
+    weighted = [name for name in WEIGHTS if name in table.columns]
+    how = {
+        (): "The table has no frequencies, so its events are equally frequent.",
+        (
+            "rating",
+        ): f"Frequencies are {RATING_BASE:g} to the power of the ratings: a point doubles.",
+    }.get(tuple(weighted), f"Frequencies are those of the column {''.join(weighted)}.")
+    notes = [f"# {how}"]
+    text = text.replace("[actions.", "\n".join([*notes, "[actions."]), 1)
+    assumed = ["# The table has no wordings, so these are assumed: one plain order of words"]
+    assumed[0] += ", and function words by the names of roles."
+    if has_others:
+        assumed.append(f"# `mentioned`: other roles are said with probability {UNSAID:g}.")
+    return head + text.replace("[[constructions]]", "\n".join([*assumed, "[[constructions]]"]), 1)
