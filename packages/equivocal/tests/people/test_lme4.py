@@ -106,8 +106,6 @@ def test_lme4_agrees_with_our_fits(tmp_path: Path, sizes, how, columns) -> None:
         shifts.append(abs(found.estimates[name] / unit - row["std_estimate"]))
         error = row["se"] * trials[row["measure"]].std()
         errors.append(abs(found.errors[name] - error) / unit)
-    said = [f"{max(each):.1e}" for each in (apart, shifts, errors)]
-    print(sizes, how, columns, "log-likelihood {}, estimates {}, errors {}".format(*said))  # noqa: T201
     assert max(apart) < LIKELIHOOD
     assert max(shifts) < ESTIMATES
     assert max(errors) < ESTIMATES

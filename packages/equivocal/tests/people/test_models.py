@@ -166,17 +166,6 @@ def test_slopes_count_towards_the_limit_of_random_effects() -> None:
         estimate_power(TRUTH, [4, 4989], [12], 1)
 
 
-def test_as_many_coefficients_as_trials_are_refused() -> None:
-    trials = pd.DataFrame(
-        {"participant": ["p1", "p1", "p2", "p2"], "item": ["1", "2", "1", "2"], "row": range(4)}
-        | {"response": [300.0, 320.0, 310.0, 345.0], "age": [0, 1, 3, 2], "length": [1, 0, 2, 5]}
-    )
-    measures = pd.DataFrame({"item": ["1", "2"], "update": [1.0, 2.0]})
-    with pytest.raises(UserError, match="4 trials are too few for 4 coefficients"):
-        compare_models(join(trials, measures, (), ["age", "length"]))
-    assert len(compare_models(join(trials, measures, (), ["age"])).table) == 1
-
-
 def test_constant_and_collinear_measures_are_noted() -> None:
     trials, measures = made()
     found = compare_models(join(trials, measures.assign(flat=1.0, double=2 * measures["surprise"])))
@@ -191,40 +180,6 @@ def test_constant_and_collinear_measures_are_noted() -> None:
         UserError, match="flat is the same in every joined trial, .* with --measure"
     ):
         compare_models(join(trials, measures.assign(flat=1.0), ["flat"]))
-
-
-def test_a_measure_is_not_entered_beside_the_parts_it_is_the_sum_of() -> None:
-    """As the surprise and those about each role, which a table has with four digits."""
-    trials, measures = made()
-    parts = np.random.default_rng(0).gamma(1.0, size=(2, len(measures)))
-    parts = np.vstack([measures["surprise"], parts]).round(4)
-    names = ["about_action", "about_agent", "about_patient"]
-    table = measures[["item", "position"]].assign(
-        about=parts.sum(axis=0).round(4), **dict(zip(names, parts, strict=True))
-    )
-    found = compare_models(join(trials, table))
-    together = found.table[found.table["model"] == "together"]
-    assert list(together["measure"]) == names
-    assert len(found.table) == 7
-    # the standard errors of coefficients that determine each other are thousands of times larger
-    ratio = together["se"].to_numpy() / found.table["se"][1:4].to_numpy()
-    assert (ratio < 2).all()
-    (note,) = [text for text in found.notes if "determined" in text]
-    assert note.startswith("about is determined by other measures, so it is fitted alone")
-    # the rest of the sum is a control: no part may be entered beside all others
-    with_control = compare_models(join(trials, table, names, ["about"]))
-    rows = with_control.table[with_control.table["model"] == "together"]
-    assert list(rows["measure"]) == names[1:]
-
-
-def test_a_fit_that_fails_is_marked() -> None:
-    """Without noise nothing can be estimated, and the row says so."""
-    trials, measures = made()
-    value = measures.set_index(["item", "position"])["surprise"]
-    exact = value.loc[pd.MultiIndex.from_frame(trials[["item", "position"]])].to_numpy()
-    found = compare_models(join(trials.assign(response=exact), measures, ["surprise"]))
-    assert not found.table["converged"].any()
-    assert "no noise is left" in found.table["note"].iloc[0]
 
 
 def test_scripts_contain_the_fitted_models(comparison) -> None:
@@ -272,9 +227,3 @@ def test_names_are_valid_in_brms_and_overwrite_nothing() -> None:
         "surprise_nats a_b x x_2 item_2 position x_z_surprise surprise"
     )
     assert not any(re.search("__|_$", name) for name in names.values())
-    trials, measures = made()
-    measures["z_surprise"] = measures["rival"]
-    found = compare_models(join(trials, measures, ["surprise"], ["z_surprise"]))
-    assert write_formula(found, Model(("surprise",))).startswith(
-        "response ~ 1 + x_z_surprise + z_surprise + (1"
-    )

@@ -1,7 +1,6 @@
 """Published numbers about people compared with comprehenders that have made-up beliefs."""
 
 import numpy as np
-import pandas as pd
 import pytest
 
 from equivocal.people.asked_items import AskedItems, ask_about_items, believe_ideal
@@ -119,16 +118,6 @@ def test_comparable_numbers_are_scored(asked: AskedItems, ideal: np.ndarray) -> 
     assert scores.loc["ideal", "shares"] == scores.loc["ideal", "floor"] == 3
     assert (scores.loc["ideal", "agree"], scores.loc["ideal", "orders"]) == (2, 2)
     assert scores.loc["sure", "p"] == 0
-
-
-def test_the_true_shares_are_seldom_excluded_where_shares_depend_on_each_other() -> None:
-    """Three shares of the same answers: their deviances are equal, of χ² with one df."""
-    deviance = np.random.default_rng(0).chisquare(1, 4_000)
-    names = [f"c{number}" for number in range(len(deviance))]
-    rows = pd.DataFrame({"comprehender": names, "deviance": deviance, "floor": 1.0})
-    people = pd.concat([rows] * 3).assign(agrees=None)
-    # 1.7 % are expected, with a standard error of 0.2; by χ² with three df of the sum 10.7 %
-    assert (summarise_scores(people)["p"] < 0.05).mean() < 0.025
 
 
 def test_intervals_are_over_networks_and_items_or_over_items_alone(asked: AskedItems) -> None:

@@ -22,16 +22,6 @@ from lastlayer.errors import UserError
 SMALL = Experiment(participants=8, items=6, positions=2)
 
 
-def held(fit, beta: float) -> bool:
-    low, high = fit.intervals[1]
-    return fit.converged and low <= beta <= high
-
-
-def coverage(experiment: Experiment, runs: int, **how) -> float:
-    fits = [analyse_once(experiment, np.random.default_rng([7, r]), **how) for r in range(runs)]
-    return float(np.mean([held(fit, experiment.beta) for fit in fits]))
-
-
 def test_parts_of_the_response_have_the_true_parameters() -> None:
     """Each part alone, while all others are zero or nearly so."""
     quiet = replace(SMALL, participant_sd=0.0, item_sd=0.0, noise_sd=1e-9, intercept=3.0, beta=2.0)
@@ -98,16 +88,6 @@ def test_impossible_experiments(change, message: str) -> None:
         replace(SMALL, **change)
 
 
-def test_intervals_hold_the_truth_with_few_items() -> None:
-    """Six items, the measure one number for each: the case in which Wald's intervals are short.
-
-    300 runs at 95 %: below 0.91 or above 0.985 with probability 0.003. By ML with normal
-    quantiles 0.83 are held.
-    """
-    between = replace(SMALL, participants=10, positions=1, item_sd=60.0)
-    assert 0.91 <= coverage(between, 300) <= 0.985
-
-
 def test_power_grows_and_is_alpha_without_an_effect() -> None:
     """60 runs each; intervals are Clopper and Pearson's, from the counts in the table."""
     weak = replace(SMALL, beta=16.0)
@@ -130,38 +110,6 @@ def test_power_grows_and_is_alpha_without_an_effect() -> None:
     assert again["mean_estimate"] == before["mean_estimate"]
 
 
-def test_power_does_not_depend_on_the_unit_of_the_measure() -> None:
-    """Milliseconds or minutes, the effect per unit with them: the same trials, so the same fits.
-
-    Unless the measure is standardised, ψ of the slopes counts as none where its sd is 1,000.
-    """
-    rng = np.random.default_rng(3)
-    words = pd.DataFrame({"item": np.repeat(np.arange(12), 2).astype(str), "position": [1, 2] * 12})
-    words["update"] = rng.normal(size=24)
-    truth = Experiment(participants=12, items=12, slope_sd=25.0)
-    found = {}
-    for unit in (1.0, 1e-3, 1e4):
-        stimuli, _ = build_stimuli(words.assign(update=words["update"] * unit))
-        here = replace(truth, beta=20.0 / unit, slope_sd=25.0 / unit)
-        fits = [
-            analyse_once(here, np.random.default_rng([5, run]), stimuli, slopes=True)
-            for run in range(20)
-        ]
-        curve = estimate_power(here, [12], [12], 20, stimuli=stimuli, slopes=True).iloc[0]
-        found[unit] = fits, curve
-        assert curve["mean_estimate"] * unit == pytest.approx(20.0, abs=8.0)
-    fits, curve = found[1.0]
-    assert 10 < np.median([fit.df[1] for fit in fits]) < 30  # participants are the sample
-    for unit, (others, other) in found.items():
-        assert [fit.converged for fit in others] == [fit.converged for fit in fits]
-        for fit, same in zip(others, fits, strict=True):
-            assert fit.df[1] == pytest.approx(same.df[1], rel=1e-3)
-            assert fit.intervals[1] == pytest.approx(np.divide(same.intervals[1], unit), rel=1e-4)
-            assert fit.sds["slope"] * unit == pytest.approx(same.sds["slope"], rel=1e-3, abs=1e-2)
-        for name in ("power", "low", "high", "coverage", "not_converged"):
-            assert other[name] == curve[name]
-
-
 def test_the_analysis_is_that_of_a_comparison() -> None:
     """One simulated experiment analysed by `compare` gives the same numbers per unit."""
     rng = np.random.default_rng(2)
@@ -177,14 +125,3 @@ def test_the_analysis_is_that_of_a_comparison() -> None:
     mine = [fit.coefficients[1], fit.errors[1], low, high, fit.df[1], fit.p_values[1]]
     theirs = ours[["estimate", "se", "low", "high", "df", "p"]].astype(float)
     np.testing.assert_allclose(mine, theirs, rtol=1e-6)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("slope_sd", [0.0, 25.0])
-@pytest.mark.parametrize("positions", [1, 3])
-def test_coverage_over_many_experiments(positions: int, slope_sd: float) -> None:
-    """2,000 runs: a standard error of 0.005, so 0.93 to 0.97 is four of them to either side."""
-    truth = Experiment(
-        participants=14, items=10, positions=positions, item_sd=40.0, slope_sd=slope_sd
-    )
-    assert 0.93 <= coverage(truth, 2_000, slopes=slope_sd > 0) <= 0.97

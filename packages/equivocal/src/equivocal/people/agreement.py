@@ -105,17 +105,17 @@ def summarise_answers(
         By the names of options, then "w", "b" and "w/b". b needs two participants, w/b beliefs
         that are unsure, and intervals need two groups and two items; otherwise they are NaN.
     """
-    own = np.arange(len(beliefs)) if groups is None else np.asarray(groups)
-    grouped = _sum_groups(beliefs, np.unique(own, return_inverse=True)[1])
+    group_names = np.arange(len(beliefs)) if groups is None else np.asarray(groups)
+    grouped = _sum_groups(beliefs, np.unique(group_names, return_inverse=True)[1])
     item = np.unique(np.asarray(items), return_inverse=True)[1]
 
     def compute(copies: np.ndarray, each: np.ndarray) -> np.ndarray:
         return _compute_measures(grouped, copies, each[item])
 
     sizes = len(grouped.people), int(item.max()) + 1
-    found = bootstrap(compute, sizes, draws, seed, only_items=only_items)
+    estimates = bootstrap(compute, sizes, draws, seed, only_items=only_items)
     measures = (*names, "w", "b", "w/b")
-    return {name: Estimate(*row) for name, row in zip(measures, found.tolist(), strict=True)}
+    return {name: Estimate(*row) for name, row in zip(measures, estimates.tolist(), strict=True)}
 
 
 class _Grouped(NamedTuple):
@@ -159,11 +159,11 @@ def _compute_agreement(
     within = copies @ (alike - grouped.selves @ weight)
     pairs = (copies @ n) ** 2 - copies**2 @ n**2, copies @ (n**2 - n)
     inside, every = (n**2 - n).sum(), n.sum() ** 2 - n.sum()
-    found = 0.0
+    agreement = 0.0
     for part, agree, count in zip((every - inside, inside), (between, within), pairs, strict=True):
         if part > 0:
-            found += part / every * agree / count if count > 0 else np.nan
-    return float(found) if every > 0 else np.nan
+            agreement += part / every * agree / count if count > 0 else np.nan
+    return float(agreement) if every > 0 else np.nan
 
 
 def bootstrap(
@@ -195,8 +195,8 @@ def bootstrap(
         Value, low and high of each measure; resamples in which a measure is NaN are ignored.
     """
     value = compute(*map(np.ones, sizes))
-    found = np.full((len(value), 3), np.nan)
-    found[:, 0] = value
+    estimates = np.full((len(value), 3), np.nan)
+    estimates[:, 0] = value
     size = sizes[1] if only_items else min(sizes)
     if draws and size > 1:
         rng = np.random.default_rng(seed)
@@ -207,5 +207,5 @@ def bootstrap(
         known = ~np.isnan(drawn).all(axis=0)
         far = stats.t.ppf((1 + LEVEL) / 2, size - 1) * np.sqrt(size / (size - 1))
         ends = np.nanquantile(drawn[:, known], stats.norm.cdf([-far, far]), axis=0)
-        found[known, 1:] = ends.T
-    return found
+        estimates[known, 1:] = ends.T
+    return estimates

@@ -101,11 +101,11 @@ def believe_ideal(asked: AskedItems) -> np.ndarray:
         Probabilities of `ITEM_READINGS`; NaN if a sentence is impossible, so that beliefs about it
         are undefined.
     """
-    found = np.full((1, len(asked.questions), len(ITEM_READINGS)), np.nan)
+    readings = np.full((1, len(asked.questions), len(ITEM_READINGS)), np.nan)
     for n, question in enumerate(asked.questions):
         try:
             beliefs = asked.world.true_beliefs(question.utterance, question.probe)
         except ImpossibleSentenceError:
             continue
-        found[0, n] = share_beliefs(*(np.array(beliefs[unit]) for unit in question.units))
-    return found
+        readings[0, n] = share_beliefs(*(np.array(beliefs[unit]) for unit in question.units))
+    return readings

@@ -82,7 +82,7 @@ def believe_all(
     averaged = {ENSEMBLE: every[TRAINED]} | {name: every.pop(name) for name in FRONTIER}
     single = {name: each.mean(axis=0, keepdims=True) for name, each in averaged.items()}
     count = len(run.networks)
-    networks = {n: np.repeat(np.arange(count), len(own) // count) for n, own in every.items()}
+    networks = {n: np.repeat(np.arange(count), len(q) // count) for n, q in every.items()}
     return beliefs | every | single, networks
 
 
@@ -145,7 +145,7 @@ def answer_questions(
     """
     number = {unit: k for k, unit in enumerate(units)}
     rows = []
-    for question, own in zip(questions, psi, strict=True):
-        literal, rival = (expit(layers[number[unit]] @ own) for unit in question.units)
+    for question, features in zip(questions, psi, strict=True):
+        literal, rival = (expit(layers[number[unit]] @ features) for unit in question.units)
         rows.append(share_beliefs(literal, rival))
     return np.stack(rows, axis=1)

@@ -109,19 +109,19 @@ def draw_people(people: pd.DataFrame, readings: pd.DataFrame) -> Figure:
     return figure
 
 
-def _draw_numbers(axes: Axes, own: pd.DataFrame, label: str, limits: tuple[Any, Any]) -> None:
+def _draw_numbers(axes: Axes, shown: pd.DataFrame, label: str, limits: tuple[Any, Any]) -> None:
     """Draw each human number as a star in a row of its own, with comprehenders as points."""
     keys = ["measure", "construction", "plausibility"]
-    own = own.assign(place=own.groupby(keys, sort=False, dropna=False).ngroup())
-    rows = own.drop_duplicates("place")
+    shown = shown.assign(place=shown.groupby(keys, sort=False, dropna=False).ngroup())
+    rows = shown.drop_duplicates("place")
     names = [f"{r['measure']}\n{r['plausibility']} {r['construction']}" for _, r in rows.iterrows()]
     if label == "area":
         names = [f"{r['plausibility']}\n{r['construction']}" for _, r in rows.iterrows()]
-    for number, (name, group) in enumerate(own.groupby("comprehender", sort=False)):
-        found = group[group["found"].notna()]
-        y = found["place"] + 0.5 * _shift(number)
-        bars = _find_bars(found["found"], found["found_low"], found["found_high"])
-        axes.errorbar(found["found"], y, xerr=bars, **_choose_look(name, elinewidth=0.8))
+    for number, (name, group) in enumerate(shown.groupby("comprehender", sort=False)):
+        drawn = group[group["found"].notna()]
+        y = drawn["place"] + 0.5 * _shift(number)
+        bars = _find_bars(drawn["found"], drawn["found_low"], drawn["found_high"])
+        axes.errorbar(drawn["found"], y, xerr=bars, **_choose_look(name, elinewidth=0.8))
     axes.plot(rows["value"], rows["place"], **PEOPLE)
     known = rows[rows["low"].notna()]
     axes.hlines(known["place"], known["low"], known["high"], color=COLOURS[6], lw=1.5)
@@ -149,10 +149,10 @@ def _find_bars(value: pd.Series, low: pd.Series, high: pd.Series) -> np.ndarray:
 
 def _draw_constructions(axes: Axes, people: pd.DataFrame, readings: pd.DataFrame) -> None:
     """Draw how often unlikely sentences are read with roles reversed, by construction."""
-    own = readings[(readings["plausibility"] == "unlikely") & (readings["measure"] == "reversed")]
-    own = own[own["construction"] != "any"]
-    names = list(dict.fromkeys(own["construction"]))
-    for number, (name, group) in enumerate(own.groupby("comprehender", sort=False)):
+    rows = readings[(readings["plausibility"] == "unlikely") & (readings["measure"] == "reversed")]
+    rows = rows[rows["construction"] != "any"]
+    names = list(dict.fromkeys(rows["construction"]))
+    for number, (name, group) in enumerate(rows.groupby("comprehender", sort=False)):
         x = np.array([names.index(each) for each in group["construction"]]) + 0.6 * _shift(number)
         bars = _find_bars(group["value"], group["low"], group["high"])
         axes.errorbar(x, group["value"], yerr=bars, **_choose_look(name, elinewidth=0.8))
@@ -167,13 +167,13 @@ def _draw_constructions(axes: Axes, people: pd.DataFrame, readings: pd.DataFrame
 
 def _draw_differences(axes: Axes, people: pd.DataFrame) -> None:
     """Draw w against b; a single comprehender lies on the diagonal, as if compared with a copy."""
-    found = people[people["measure"].isin(["w", "b"])]
-    wide = found.pivot(index="comprehender", columns="measure", values="found")
+    differences = people[people["measure"].isin(["w", "b"])]
+    wide = differences.pivot(index="comprehender", columns="measure", values="found")
     for name, row in wide.iterrows():
         single = np.isnan(row["b"])
         look = _choose_look(name, ms=6, **({"mfc": "none"} if single else {}))
         axes.plot(row["w"] if single else row["b"], row["w"], **look)
-    value = found.drop_duplicates("measure").set_index("measure")["value"]
+    value = differences.drop_duplicates("measure").set_index("measure")["value"]
     axes.plot(value["b"], value["w"], **PEOPLE)
     end = 1.1 * float(np.nanmax([*wide.to_numpy().ravel(), *value]))
     axes.plot([0, end], [0, end], color="0.7", lw=0.8, zorder=0)

@@ -202,15 +202,15 @@ def _fit_all(
     tasks = dict.fromkeys((m, False) for pair in pairs for m in (pair.without, pair.full))
     if not response.binomial:
         tasks |= dict.fromkeys((pair.full, True) for pair in pairs)
-    found: dict[bool, dict[Model, MixedFit]] = {False: {}, True: {}}
+    fits: dict[bool, dict[Model, MixedFit]] = {False: {}, True: {}}
     for done, (model, reml) in enumerate(tasks, start=1):
         X, parts = design.build(model)
         if response.binomial:
-            found[reml][model] = fit_logistic(response.values, X, parts, response.counts)
+            fits[reml][model] = fit_logistic(response.values, X, parts, response.counts)
         else:
-            found[reml][model] = fit_mixed(response.values, X, parts, reml=reml)
+            fits[reml][model] = fit_mixed(response.values, X, parts, reml=reml)
         advance(done, len(tasks), "fitting")
-    return found[False], found[True] or found[False]
+    return fits[False], fits[True] or fits[False]
 
 
 def _select_independent(design: Design, measures: list[str], notes: list[str]) -> list[str]:

@@ -129,8 +129,8 @@ def summarise_scores(people: pd.DataFrame) -> pd.DataFrame:
         unlikely passives are among those of any passives, so that deviances are not independent.
     """
     rows = []
-    for name, own in people.groupby("comprehender", sort=False):
-        scored, ordered = own[own["deviance"].notna()], own[own["agrees"].notna()]
+    for name, group in people.groupby("comprehender", sort=False):
+        scored, ordered = group[group["deviance"].notna()], group[group["agrees"].notna()]
         bound = min(1.0, len(scored) * float(chi2.sf(scored["deviance"].max(), 1)))
         rows.append(
             {

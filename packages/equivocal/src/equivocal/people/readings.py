@@ -48,12 +48,12 @@ def tabulate_readings(
     """
     rows = []
     for name, believed in beliefs.items():
-        own_networks = (networks or {}).get(name)
+        owners = (networks or {}).get(name)
         for construction in (*asked.constructions, ANY):
             for plausibility in (*PLAUSIBILITY, ANY):
                 chosen = asked.select(construction, plausibility)
-                own = believed[:, chosen]
-                if not len(chosen) or np.isnan(own).any():
+                chosen_beliefs = believed[:, chosen]
+                if not len(chosen) or np.isnan(chosen_beliefs).any():
                     continue
                 head = {
                     "comprehender": name,
@@ -61,13 +61,13 @@ def tabulate_readings(
                     "plausibility": plausibility,
                 }
                 names = asked.names[chosen]
-                sizes = {"participants": len(own), "items": len(set(names))}
+                sizes = {"participants": len(chosen_beliefs), "items": len(set(names))}
                 estimates = summarise_answers(
-                    own,
+                    chosen_beliefs,
                     names,
                     ITEM_READINGS,
-                    groups=own_networks,
-                    only_items=own_networks is None,
+                    groups=owners,
+                    only_items=owners is None,
                     draws=draws,
                     seed=seed,
                 )
@@ -111,8 +111,8 @@ def tabulate_areas(
                 if not len(pairs) or np.isnan(literal).any():
                     continue
                 items = asked.names[pairs[:, 0]]
-                found = _compute_area(literal, items, (networks or {}).get(name), draws, seed)
-                rows.append((name, construction, plausibility, *found, len(set(items))))
+                area = _compute_area(literal, items, (networks or {}).get(name), draws, seed)
+                rows.append((name, construction, plausibility, *area, len(set(items))))
     columns = ["comprehender", "construction", "plausibility", "area", "low", "high", "items"]
     return pd.DataFrame(rows, columns=columns)
 
@@ -134,12 +134,12 @@ def _compute_area(
     above, below = literal[..., 0], literal[..., 1]
     gap = above[:, None] - below[None]
     wins = (gap > 0) + (gap == 0) / 2  # (participants, participants, pairs)
-    own = np.zeros(len(literal), int) if network is None else network
-    group, item = (np.unique(each, return_inverse=True)[1] for each in (own, items))
+    owners = np.zeros(len(literal), int) if network is None else network
+    group, item = (np.unique(each, return_inverse=True)[1] for each in (owners, items))
 
     def compute(copies: np.ndarray, each: np.ndarray) -> list[float]:
         p, q = copies[group] / copies[group].sum(), each[item] / each[item].sum()
         return [float(p @ (wins @ q) @ p)]
 
     sizes = int(group.max()) + 1, int(item.max()) + 1
-    return bootstrap(compute, sizes, draws, seed, only_items=network is None)[0].tolist()
+    return list(bootstrap(compute, sizes, draws, seed, only_items=network is None)[0])

@@ -49,7 +49,7 @@ def simulate_trials(
     """
     experiment = experiment or Experiment()
     path = None if measures is None else Path(measures)
-    table, settings = path and read_measures(path), record_inputs(measures=path)
+    table, settings = read_measures(path) if path else None, record_inputs(measures=path)
     trials, used, name = simulate(experiment, table, measure)
     rt = trials["rt"]
     result = TrialsResult(
@@ -108,7 +108,7 @@ def simulate_power(
     """
     experiment, out = experiment or Experiment(), Path(out)
     path = None if measures is None else Path(measures)
-    table, settings = path and read_measures(path), record_inputs(measures=path)
+    table, settings = read_measures(path) if path else None, record_inputs(measures=path)
     stimuli, name = (None, "surprise") if table is None else build_stimuli(table, measure)
     check_folder(out, "power", ["power.csv"], settings)  # before minutes of simulation
     with progress("power") as advance:

@@ -28,9 +28,9 @@ class Layout:
         for number, part in enumerate(parts):
             same = (b for b in factors if np.array_equal(parts[b].level, part.level))
             factors.setdefault(next(same, number), []).append(number)
-        self.first = max(factors.values(), key=lambda own: len(own) * sizes[own[0]])
+        self.first = max(factors.values(), key=lambda group: len(group) * sizes[group[0]])
         self.rest = [b for b in range(len(parts)) if b not in self.first]
-        self.factor_of = {b: lead for lead, own in factors.items() for b in own}
+        self.factor_of = {b: lead for lead, group in factors.items() for b in group}
         self.levels = [part.level for part in parts]
         self.values = [fill_values(part) for part in parts]
         self.sizes = sizes
@@ -51,8 +51,8 @@ class Layout:
         """Return Z_aᵀWZ_b for two parts of different factors."""
         cells = self.levels[a] * self.sizes[b] + self.levels[b]
         products = weight * self.values[a] * self.values[b]
-        found = np.bincount(cells, products, self.sizes[a] * self.sizes[b])
-        return found.reshape(self.sizes[a], self.sizes[b])
+        sums = np.bincount(cells, products, self.sizes[a] * self.sizes[b])
+        return sums.reshape(self.sizes[a], self.sizes[b])
 
     def build(self, weight: np.ndarray, sds: np.ndarray) -> "Curvature":
         """Build H from the weights of the trials and the standard deviation λ of each part.
@@ -97,7 +97,7 @@ class Curvature:
         """Return H⁻¹ times a vector; both vectors are lists with an array for each part."""
         layout = self.layout
         top = np.stack([right[b] for b in layout.first], axis=1)  # (G, k)
-        found: list[np.ndarray] = [np.empty(0)] * len(right)
+        solution: list[np.ndarray] = [np.empty(0)] * len(right)
         inner = np.einsum("gij,gj->gi", self.D_inverse, top)
         if layout.width:
             bottom = np.concatenate([right[b] for b in layout.rest])
@@ -105,10 +105,10 @@ class Curvature:
             bottom = linalg.cho_solve(self.S, bottom)
             inner -= self.DB @ bottom
             for b in layout.rest:
-                found[b] = bottom[layout.columns[b]]
+                solution[b] = bottom[layout.columns[b]]
         for j, b in enumerate(layout.first):
-            found[b] = inner[:, j]
-        return found
+            solution[b] = inner[:, j]
+        return solution
 
     @cached_property
     def _inverse(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -122,12 +122,12 @@ class Curvature:
     def compute_diagonal(self) -> list[np.ndarray]:
         """Return the diagonal of H⁻¹, an array for each part."""
         layout, (within, _, lower) = self.layout, self._inverse
-        found: list[np.ndarray] = [np.empty(0)] * len(layout.sizes)
+        diagonal: list[np.ndarray] = [np.empty(0)] * len(layout.sizes)
         for j, b in enumerate(layout.first):
-            found[b] = within[:, j, j]
+            diagonal[b] = within[:, j, j]
         for b in layout.rest:
-            found[b] = np.diag(lower)[layout.columns[b]]
-        return found
+            diagonal[b] = np.diag(lower)[layout.columns[b]]
+        return diagonal
 
     def compute_variances(self, sds: np.ndarray) -> np.ndarray:
         """Return the diagonal of ZΛH⁻¹ΛZᵀ: the variance of each trial's log odds."""

@@ -14,8 +14,7 @@ the number of participants and items, however many trials there are.
 
 Bates, Mächler, Bolker & Walker (2015), J. Stat. Softw. 67(1), section 3, with ψ for their
 squared θ. Degrees of freedom by Satterthwaite's formula, as in Kuznetsova, Brockhoff & Christensen
-(2017), J. Stat. Softw. 82(13). The functions take arrays and know nothing about where they come
-from. This is a package of its own because both `study` and `human_data` fit such models.
+(2017), J. Stat. Softw. 82(13).
 """
 
 from collections.abc import Callable, Sequence
@@ -304,7 +303,7 @@ class _Problem:
         """Return the shares that minimise the criterion, and the distance from the minimum."""
         shares = np.full(len(self.sizes), 0.5)
         for _ in range(ROUNDS):
-            found = optimize.minimize(
+            search = optimize.minimize(
                 self.compute_criterion,
                 shares,
                 jac=True,
@@ -312,7 +311,7 @@ class _Problem:
                 bounds=[(0.0, HIGHEST)] * len(shares),
                 options={"ftol": 1e-14, "gtol": 1e-7, "maxiter": 200},
             )
-            shares = np.asarray(found.x)
+            shares = np.asarray(search.x)
             distance = self.estimate_distance(shares)
             if distance < CLOSE:
                 break
@@ -342,8 +341,8 @@ class _Problem:
         free = at.psi > FLAT
 
         def slopes(psi: np.ndarray) -> np.ndarray:
-            there = self.solve(psi)
-            return there.slopes_log + there.slopes_r2 / sigma2
+            at_psi = self.solve(psi)
+            return at_psi.slopes_log + at_psi.slopes_r2 / sigma2
 
         m = int(free.sum())
         H = np.empty((m + 1, m + 1))

@@ -111,8 +111,8 @@ def _fit(problem: "LogisticProblem", names: list[str]) -> LogisticFit:
         return value, scale.T @ gradient
 
     origin: np.ndarray = np.zeros(len(start))
-    found = optimize.minimize(compute, origin, jac=True, method="BFGS", options={"gtol": 1e-4})
-    at, H, distance = _polish(problem, start + scale @ found.x, scale)
+    search = optimize.minimize(compute, origin, jac=True, method="BFGS", options={"gtol": 1e-4})
+    at, H, distance = _polish(problem, start + scale @ search.x, scale)
     value = problem.compute_criterion(at)[0]
     sds = dict(zip(names, map(float, np.abs(at[p:])), strict=True))
     flat = [name for name, sd in sds.items() if sd < FLAT]
@@ -195,8 +195,8 @@ class LogisticProblem:
         information = self.X.T @ WX
         for j in range(p):
             right = [sd * self.layout.sum_by_level(b, WX[:, j]) for b, sd in enumerate(sds)]
-            found = mode.curvature.solve(right)
-            information[:, j] -= WX.T @ self._add_effects(np.zeros(len(WX)), found, sds)
+            effects = mode.curvature.solve(right)
+            information[:, j] -= WX.T @ self._add_effects(np.zeros(len(WX)), effects, sds)
         spread = np.linalg.inv((information + information.T) / 2)
         sd_errors = 1 / np.sqrt(2 * np.array(self.layout.sizes))
         return linalg.block_diag(np.linalg.cholesky(spread), np.diag(sd_errors))
@@ -297,7 +297,7 @@ def find_separation(
     if np.abs(X @ _fit_fixed_effects(m * y, X, m)).max() < SUSPICIOUS:
         return None
     signed = np.unique(np.vstack([X[y > 0], -X[y < 1]]), axis=0)
-    found = optimize.linprog(-signed.sum(axis=0), -signed, np.zeros(len(signed)), bounds=(-1, 1))
-    if found.status != 0 or found.fun is None or not found.fun < -1e-6:
+    program = optimize.linprog(-signed.sum(axis=0), -signed, np.zeros(len(signed)), bounds=(-1, 1))
+    if program.status != 0 or program.fun is None or not program.fun < -1e-6:
         return None
-    return np.asarray(found.x)
+    return np.asarray(program.x)

@@ -315,8 +315,8 @@ def compute_variance_shares(
         known = halves[np.isfinite(halves)]  # halves in which the outcome or the choice varies
         low, high = np.percentile(known, [2.5, 97.5]) if known.size else (np.nan, np.nan)
         rows.append({"outcome": outcome, "choice": name, "share": share, "low": low, "high": high})
-    found = pd.DataFrame(rows, columns=["outcome", "choice", "share", "low", "high"])
-    return found.sort_values("share", ascending=False, kind="stable", ignore_index=True)
+    shares = pd.DataFrame(rows, columns=["outcome", "choice", "share", "low", "high"])
+    return shares.sort_values("share", ascending=False, kind="stable", ignore_index=True)
 
 
 def _find_unit(levels: np.ndarray, nested: Sequence[np.ndarray]) -> np.ndarray:
@@ -328,11 +328,11 @@ def _estimate_share(
     y: np.ndarray, levels: np.ndarray, unit: np.ndarray, rng: np.random.Generator, repeats: int
 ) -> float:
     """Estimate S of one choice, corrected for the share that chance explains."""
-    found = _compute_raw_share(y, levels)
+    raw = _compute_raw_share(y, levels)
     _, first, place = np.unique(unit, return_inverse=True, return_index=True)
     shuffled = (rng.permutation(levels[first])[place] for _ in range(repeats))
     chance = float(np.mean([_compute_raw_share(y, other) for other in shuffled]))
-    return (found - chance) / (1 - chance) if chance < 1 else NAN
+    return (raw - chance) / (1 - chance) if chance < 1 else NAN
 
 
 def _compute_raw_share(y: np.ndarray, levels: np.ndarray) -> float:
