@@ -18,7 +18,7 @@ from typing import Any
 import tomli_w
 
 from equivocal.multiverse.answer import NOTE
-from equivocal.paper.preparation import open_study
+from equivocal.paper.settings import load_study
 from equivocal.store import read_table, read_toml
 from lastlayer.errors import UserError
 from lastlayer.files import write_text_atomically
@@ -61,11 +61,11 @@ def record_runs(
     """
     content: dict[str, Any] = read_toml(str(target))
     for folder in folders:
-        study = open_study(folder)
-        claims, settings = read_table(folder / "claims.csv"), study.settings
-        if settings.quick_run or claims.empty:
+        settings = load_study(folder / "settings.toml")
+        if settings.quick_run or not settings.judge_claims:
             what = "was a quick run" if settings.quick_run else "makes no claims"
             raise UserError(f"the study in {folder} {what}; only full runs are quoted.")
+        claims = read_table(folder / "claims.csv")
         training, name = settings.training_settings, settings.name
         verdicts = dict(zip(claims["id"], claims["verdict"], strict=True))
         content["studies"][name] = {

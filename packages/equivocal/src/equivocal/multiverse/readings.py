@@ -30,8 +30,8 @@ from equivocal.multiverse.designs import Design
 from equivocal.multiverse.effects import STATE, collect_layers, describe_state, load_run
 from equivocal.multiverse.grid import TRAINING, Point, Specification, make_point
 from equivocal.multiverse.tasks import GRID_CODE, Task
-from equivocal.paper.activations import list_non_relevant
 from equivocal.paper.comparisons import collect_features
+from equivocal.paper.study import list_non_relevant
 from equivocal.paper.tables import list_measures
 from equivocal.statistics.summaries import compare_with_zero
 from equivocal.store import read_toml

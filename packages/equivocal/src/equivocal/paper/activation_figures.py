@@ -1,7 +1,7 @@
 """Figures of training and of activations: learning curves, bars of activations, entropies.
 
 Activations are drawn at the critical word, word by word, and against exact beliefs. The tables and
-their columns are defined in `figure_tables` and `comparisons` of `equivocal.paper`.
+their columns are defined in `figure_tables`.
 """
 
 from typing import Any
@@ -112,7 +112,7 @@ def draw_beliefs(table: pd.DataFrame) -> Figure:
     Parameters
     ----------
     table : DataFrame
-        From `equivocal.paper.tabulate_traces`; exact beliefs are drawn as dashes.
+        From `equivocal.paper.figure_tables.tabulate_item`; exact beliefs are drawn as dashes.
     """
     sentences, probes = table["sentence"].unique(), table["probe"].unique()
     panels = dict(iter(table.groupby(["sentence", "probe"])))
@@ -176,29 +176,7 @@ def draw_learning(curves: pd.DataFrame, all_zeros: float) -> Figure:
 
 
 @apply_style()
-def draw_calibration(table: pd.DataFrame, belief_error: float) -> Figure:
-    """Draw activations against exact probabilities, with the middle 90 % as lines.
-
-    Parameters
-    ----------
-    table : DataFrame
-        From `equivocal.paper.tabulate_fit`.
-    belief_error : float
-        The mean absolute error, for the title.
-    """
-    figure = Figure(figsize=(3.6, 3.4))
-    axes = figure.subplots()
-    _draw_bins(axes, table, COLOURS[0])
-    axes.set(
-        xlabel="exact probability in the world",
-        ylabel="activation of the networks",
-        title=f"points: mean, lines: middle 90 %\nmean absolute error {belief_error:.4f}",
-    )
-    return figure
-
-
-@apply_style()
-def draw_calibration_panels(table: pd.DataFrame, estimates: list[str]) -> Figure:
+def draw_calibration(table: pd.DataFrame, estimates: list[str]) -> Figure:
     """Draw the calibration of several estimates, a panel for each.
 
     Parameters

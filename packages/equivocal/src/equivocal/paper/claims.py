@@ -5,10 +5,8 @@ converged posterior stand beside them, and the explanation says where their verd
 Claims and limits are in `record/claims.toml`, the rules in `equivocal.paper.verdicts`.
 `find_impossible_numbers` finds, by arithmetic, printed numbers that no data can give.
 
-In the paper's world no reversal is possible, so nothing there can show whether doubt is justified.
-In the world `slips` reversals are possible: `tables/frontier.csv` of `equivocal doubt --world
-slips` gives the distance of each network from the exact beliefs (docs/doubt.md), from which
-`judge_nearer_to_truth` judges a claim, paired over networks.
+In the paper's world no reversal is possible, so nothing there can show whether doubt is justified;
+one claim is judged in the world `slips`, where reversals have a true answer (`known_truth`).
 
 Verdicts of full runs are data of the package (`record/full_runs.toml`). A report shows them next to
 its own, below the answer of `equivocal multiverse --match`, so that a reader sees what depends on
@@ -28,19 +26,16 @@ import pandas as pd
 import xarray as xr
 from scipy import stats
 
+from equivocal.network import Run
 from equivocal.paper import verdicts
+from equivocal.paper.inference import Beliefs
 from equivocal.paper.settings import read_record
-from equivocal.paper.tables import (
-    PRINTED_STUDIES,
-    compute_measures,
-    find_central_prior,
-    load_printed_values,
-)
-from equivocal.paper.verdicts import NOT_RUN, Entry, Facts, Finding, MissingError, grade_error
+from equivocal.paper.tables import compute_measures, find_central_prior, load_printed_values
+from equivocal.paper.verdicts import NOT_RUN, Entry, Facts, Finding, MissingError
 from equivocal.statistics.summaries import compute_largest_p, compute_smallest_p_less
 from equivocal.store import read_toml
 
-__all__ = ["find_impossible_numbers", "load_full_runs"]
+__all__ = ["collect_evidence", "find_impossible_numbers", "judge", "load_full_runs"]
 
 GIVEN = (
     "id",
@@ -55,44 +50,70 @@ COLUMNS = [
     *GIVEN,
     *("at_paper_steps", "at_convergence", "verdict", "verdict_at_convergence", "why"),
 ]
-KINDS = {"paper": "paper's sampler", "converged": "posterior"}  # names in `tables/frontier.csv`
 RULES: dict[str, Callable[[Entry, Facts, str], Finding]] = {
     name.removeprefix("judge_"): rule
     for name, rule in vars(verdicts).items()
     if name.startswith("judge_")
-} | {
-    "nearer_to_truth": lambda _, facts, sampler: judge_nearer_to_truth(
-        facts.evidence.get("frontier"), sampler, facts.limits
-    )
 }
 
 
-def judge_claims(
+def collect_evidence(run: Run, beliefs: Beliefs, truth: pd.DataFrame | None) -> dict[str, Any]:
+    """Collect the evidence for claims that the answers to the stimuli do not contain.
+
+    Parameters
+    ----------
+    run : Run
+        The trained networks.
+    beliefs : Beliefs
+        With the comparisons with the exact posterior, where they were made.
+    truth : DataFrame or None
+        What `compare_with_truth` returned.
+
+    Returns
+    -------
+    dict of str to Any
+        `accuracy` (of units) and `exact_match`: lists over networks. `all_zeros`: the accuracy of a
+        model that leaves every unit off. `exact`: `networks`, `posteriors`, `unconverged` and, for
+        `paper`, `converged` and `nuts`, ratios of standard deviations and shifts of means over
+        networks and questions. `nuts`: `seconds_…` of these three and `units`. `truth`: the table.
+    """
+    scores, exact = run.scores, beliefs.comparison
+    evidence: dict[str, Any] = {
+        "accuracy": scores["unit_accuracy"].tolist(),
+        "all_zeros": float(scores["all_zeros"].mean()),
+        "exact_match": scores["exact_match"].tolist(),
+        "truth": truth,
+    }
+    if exact is not None:
+        evidence["exact"] = {**exact.attrs, "networks": exact.sizes["network"]}
+        for who in (name for name in ("paper", "converged", "nuts") if f"{name}_sd" in exact):
+            sd, shift = exact[f"{who}_sd"], abs(exact[f"{who}_mean"] - exact["exact_mean"])
+            ratios = (part / exact["exact_sd"] for part in (sd, shift))
+            evidence["exact"][who] = [part.values[sd.notnull()] for part in ratios]
+    if beliefs.nuts is not None:
+        evidence["nuts"] = beliefs.nuts.attrs
+    return evidence
+
+
+def judge(
     dataset: xr.Dataset, tables: dict[str, pd.DataFrame], evidence: dict[str, Any]
 ) -> pd.DataFrame:
-    """Judge every claim of the paper; a study that does not replicate the paper has none.
+    """Judge every claim of the paper.
 
     Parameters
     ----------
     dataset : Dataset
-        As `activations.nc` holds it.
+        The answers of a study (`activations`).
     tables : dict of str to DataFrame
-        As `compute_tables` returns them.
+        As `tabulate` returns them.
     evidence : dict
-        Evidence that the activations do not contain; every entry is optional. `accuracy` (of units)
-        and `exact_match`: lists over networks. `all_zeros`: the accuracy of a model that leaves
-        every unit off. `exact`: `networks`, `posteriors`, `unconverged` and, for `paper`,
-        `converged` and `nuts`, ratios of standard deviations and shifts of means over networks and
-        questions. `nuts`: `seconds_…` of these three and `units`. `frontier`: the table of that
-        name, of networks in the world `slips`.
+        As `collect_evidence` returns it; every entry is optional.
 
     Returns
     -------
     DataFrame
         A row per claim.
     """
-    if dataset.attrs["study"] not in PRINTED_STUDIES:
-        return pd.DataFrame(columns=COLUMNS)
     content = read_record("claims")
     rows, central = compute_measures(dataset), find_central_prior(dataset)
     texts = content["limits"], content["reasons"]
@@ -235,59 +256,3 @@ def load_full_runs(path: str | Path | None = None) -> FullRuns:
     match = content["match"]
     sentences = (tuple(match.get(name, ())) for name in ("answer", "notes"))
     return FullRuns(studies, match["command"], *sentences)
-
-
-def select_kinds(table: pd.DataFrame) -> dict[str, pd.DataFrame]:
-    """Select the rows of the trained networks, the paper's sampler at its end, and the posterior.
-
-    Parameters
-    ----------
-    table : DataFrame
-        `tables/frontier.csv`.
-
-    Returns
-    -------
-    dict of str to DataFrame
-        By "trained", "paper" and "converged"; empty tables where there are no such rows.
-    """
-    found = {"trained": table[table["kind"] == "trained"]}
-    for sampler, kind in KINDS.items():
-        own = table[(table["kind"] == kind) & (table["prior_variance"] == 1)]
-        found[sampler] = own[own["value"] == (own["value"].max() if sampler == "paper" else 1)]
-    return found
-
-
-def judge_nearer_to_truth(
-    table: pd.DataFrame | None, sampler: str = "paper", limits: dict[str, float] | None = None
-) -> Finding:
-    """Judge whether the Bayesian model is closer to the truth on reversals.
-
-    Parameters
-    ----------
-    table : DataFrame or None
-        `tables/frontier.csv`, or None if the run did not make it.
-    sampler : {"paper", "converged"}
-        The paper's sampler at its last step, or the converged posterior with all the evidence.
-    limits : dict of str to float, optional
-        The level of the paired test over networks and the smallest share of interest; by default
-        those of `record/claims.toml`.
-
-    Raises
-    ------
-    MissingError
-        Where there is no table, or it lacks the sampler.
-    """
-    if table is None:
-        raise MissingError("Networks of the world `slips` were not asked in this run.")
-    kinds = select_kinds(table)
-    own, trained = kinds[sampler], kinds["trained"]
-    if own.empty or trained.empty:
-        raise MissingError(f"The table of errors lacks the {KINDS[sampler]} with prior variance 1.")
-    bayes, mle = (rows.set_index("network")["kl_reversal"] for rows in (own, trained))
-    what = "its beliefs are nearer to the exact ones where a reversal has a true answer"
-    congruent = (rows["kl_congruent"].mean() for rows in (own, trained))
-    more = f"; of the trained networks {mle.mean():.3g} nats, all of one corpus"
-    more += "; on congruent sentences {:.3g}, trained {:.3g}".format(*congruent)
-    name = "divergence from the exact beliefs"
-    limits = limits or read_record("claims")["limits"]
-    return grade_error(bayes.loc[mle.index], mle, name, what, more, limits)

@@ -1,7 +1,7 @@
 """`equivocal reproduce` runs the study of the paper, or one of your own; `equivocal study new`."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -9,11 +9,7 @@ from equivocal import console
 from equivocal.console import out, show_summary
 from equivocal.network.command import show_scores
 
-if TYPE_CHECKING:
-    pass
-
 PAPER, QUICK = Path("runs/paper"), Path("runs/quick")
-LOADING_PAUSE = 1.0  # seconds; the imports take several, and Python has taken one to start
 
 study = typer.Typer(no_args_is_help=True, help="Studies of your own.")
 
@@ -44,8 +40,8 @@ def reproduce(
 ) -> None:
     """Run a whole study, by default the paper: networks, posteriors, tables, figures, report.
 
-    Finished results are reused: an interrupted run is resumed, and a changed setting
-    repeats only what depends on it.
+    Finished results are reused: the same command resumes an interrupted run, and a changed
+    setting repeats only what depends on it.
     """
     from equivocal.paper.run import run_study
     from equivocal.paper.settings import parse_changes
@@ -54,8 +50,7 @@ def reproduce(
     given = {"training.networks": networks, "training.seed": seed}
     changes |= {name: value for name, value in given.items() if value is not None}
     chosen = folder or (QUICK if quick else PAPER)
-    how: dict[str, Any] = {"quick": quick, "changes": changes, "workers": workers}
-    result = run_study(study or preset, chosen, **how)
+    result = run_study(study or preset, chosen, quick=quick, changes=changes, workers=workers)
     show_summary(result.summary)
     show_scores(result.run)
     out.print(f"wrote {chosen / 'tables'} and {chosen / 'figures'}", soft_wrap=True)

@@ -21,6 +21,7 @@ from equivocal.figure_style import (
     apply_style,
     draw_networks,
 )
+from equivocal.paper.known_truth import EXAMPLE
 from equivocal.statistics.summaries import MEAN
 
 FLOOR = 1e-10  # the end of logit axes
@@ -179,3 +180,30 @@ def _set_plain_ticks(axis: Axis) -> None:
     axis.set_minor_locator(FixedLocator([]))
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     axis.set_tick_params(labelsize=7.5)
+
+
+@apply_style()
+def draw_known_truth(truth: pd.DataFrame) -> Figure:
+    """Draw every network's belief about one sentence and its reversal, beside the truth.
+
+    Parameters
+    ----------
+    truth : DataFrame
+        From `equivocal.paper.known_truth.compare_with_truth`.
+    """
+    kinds = {"trained": "mle", "paper": "paper", "converged": "converged"}
+    figure = Figure(figsize=(8.2, 2.6))
+    grid = figure.subplots(1, 2, sharey=True)
+    example = truth[truth["item"] == EXAMPLE]
+    for axes, (condition, part) in zip(grid, example.groupby("condition"), strict=True):
+        for place, (kind, name) in enumerate(kinds.items()):
+            beliefs = part.loc[part["kind"] == kind, "belief"]
+            axes.plot(beliefs, [place] * len(beliefs), "o", alpha=0.6, color=COLOUR_OF[name])
+            axes.plot(beliefs.mean(), place, "|", ms=16, mew=2, color=COLOUR_OF[name])
+        exact = float(part["truth"].iloc[0])
+        axes.axvline(exact, color="black", lw=1.2, zorder=0)
+        axes.set(title=f"{condition}, exact: {exact:.3f}", xlim=(-0.03, 1.03))
+    grid[0].set_yticks(range(len(kinds)), [NAME_OF[name] for name in kinds.values()])
+    grid[0].set_ylim(len(kinds) - 0.4, -0.6)
+    figure.supxlabel("belief that the pizza is the one who eats", fontsize=9)
+    return figure

@@ -1,11 +1,10 @@
-"""The figures of a study and its report, drawn from the files in the study's folder.
+"""The figures of a study, its report, and the files that both are written to.
 
 To add a figure, add a line to `list_figures` and a caption to `templates/captions.toml`, which has
-the texts of the report; those of its summary are in `study/record/summary.toml`.
+the texts of the report; those of its summary are in `record/summary.toml`.
 """
 
 from collections.abc import Callable
-from functools import partial
 from importlib import resources
 from itertools import product
 from pathlib import Path
@@ -22,30 +21,42 @@ from equivocal.paper import activation_figures as activations
 from equivocal.paper import effect_figures as effects
 from equivocal.paper import figure_tables as tables
 from equivocal.paper.claims import load_full_runs
-from equivocal.paper.comparisons import tabulate_fit, tabulate_item
 from equivocal.paper.figure_tables import list_conditions
 from equivocal.paper.html import TABLE_CAPTIONS, TEXTS, Section, render_report
-from equivocal.paper.stages import Study
-from equivocal.paper.summary import describe_stop, describe_time, describe_truth, summarise_study
-from equivocal.paper.tables import PRINTED_STUDIES
-from equivocal.progress import run_in_stages
+from equivocal.paper.summary import (
+    StudyResult,
+    describe_stop,
+    describe_time,
+    describe_truth,
+    summarise_study,
+)
+from equivocal.progress import progress
+from equivocal.result import Figures
 from equivocal.statistics.summaries import append_means
-from equivocal.store import read_table
-from lastlayer.files import write_atomically
+from equivocal.store.store import hash_content
+from lastlayer.files import write_atomically, write_text_atomically
 from lastlayer.machine import collect_versions
 
-__all__ = ["list_figures", "list_sections", "write_report"]
+__all__ = ["draw", "hash_report", "list_sections", "write"]
 
 DIAGRAMS = ("network", "posterior")  # shipped; made by scripts/make_diagrams.py
-DOUBT = ("example", "frontier")  # figures of FOLDER/frontier, if the study has one
-# the files that the report depends on
-FILES = ("*.nc", "*.csv", "settings.toml", "tables/*.csv", "frontier/tables/*.csv")
 
 
-def list_figures(study: Study) -> dict[str, Callable[[], Figure]]:
-    """Return a function that draws each figure, by name and in the order of the report."""
-    dataset, run, scores = study.read("activations.nc"), study.run, study.mean_scores
-    path = tables.add_reference_levels(study.read("path.nc"), dataset)
+def draw(result: StudyResult) -> Figures:
+    """Draw every figure of a study, by name and in the order of the report."""
+    figures = list_figures(result)
+    drawn = {}
+    with progress("drawing") as advance:
+        for done, (name, make) in enumerate(figures.items(), start=1):
+            drawn[name] = make()
+            advance(done, len(figures), name)
+    return drawn
+
+
+def list_figures(result: StudyResult) -> dict[str, Callable[[], Figure]]:
+    """Return a function that draws each figure."""
+    study, dataset, run = result.study, result.beliefs.answers, result.run
+    path = tables.add_reference_levels(result.beliefs.path, dataset)
     conditions, estimates = list_conditions(dataset), ["mle", *map(str, dataset["sampler"].values)]
 
     def make(
@@ -55,10 +66,10 @@ def list_figures(study: Study) -> dict[str, Callable[[], Figure]]:
 
     figures: dict[str, Callable[[], Figure]] = {
         "learning": lambda: activations.draw_learning(
-            append_means(run.curves, "epoch"), scores["all_zeros"]
+            append_means(run.curves, "epoch"), float(run.scores["all_zeros"].mean())
         ),
         "beliefs": lambda: activations.draw_beliefs(
-            tabulate_item(run, study.stimuli, study.shown_item)
+            tables.tabulate_item(dataset, study.settings.stimuli.shown or study.stimuli.items[0])
         ),
         **{
             f"activations_{name}": make(
@@ -71,79 +82,81 @@ def list_figures(study: Study) -> dict[str, Callable[[], Figure]]:
         "uncertainty": make(activations.draw_uncertainty, tables.tabulate_entropies),
     }
     if run.world.is_exact:
-        figures |= {
-            "calibration": lambda: activations.draw_calibration(
-                tabulate_fit(run), scores["belief_error"]
-            ),
-            "calibration_posterior": lambda: activations.draw_calibration_panels(
-                tables.tabulate_calibration(dataset), estimates
-            ),
-        }
-    if study.settings.exact.networks:
-        figures["exact"] = partial(effects.draw_exact_comparison, study.read_comparison())
+        figures["calibration"] = lambda: activations.draw_calibration(
+            tables.tabulate_calibration(dataset), estimates
+        )
+    exact, truth = result.beliefs.comparison, result.truth
+    if exact is not None:
+        figures["exact"] = lambda: effects.draw_exact_comparison(exact)
+    if truth is not None:
+        figures["truth"] = lambda: effects.draw_known_truth(truth)
     for name, estimate in product(conditions, estimates):
         drawn = make(activations.draw_word_grid, tables.tabulate_words, name, estimate)
         figures[f"words_{name}_{estimate}"] = drawn
     return figures
 
 
-def write_report(study: Study) -> bool:
-    """Draw the figures and write the report unless up to date; return whether that was done."""
-    return study.store.make("report", study.hash_results(*FILES), partial(_write, study))
+def hash_report(result: StudyResult) -> str:
+    """Return a hash of all that tables, figures and report depend on, the package's code too."""
+    texts = {name: table.to_csv() for name, table in result.tables.items()}
+    kept = [result.study.hash_beliefs(name) for name in ("activations", "path", "exact", "nuts")]
+    return hash_content(texts, kept, result.study.settings.to_dict(), code=())
 
 
-def _write(study: Study) -> list[Path]:
-    """Draw the figures, write the report, and return the paths of all files."""
-    folder, settings, figures = study.folder, study.settings, list_figures(study)
+def write(result: StudyResult, figures: Figures) -> list[Path]:
+    """Write tables, claims, figures and the report, and return the paths of all files."""
+    folder, others = result.folder, dict(result.tables)
+    written = {folder / "claims.csv": others.pop("claims")} if "claims" in others else {}
+    written |= {folder / "tables" / f"{name}.csv": table for name, table in others.items()}
+    for path, table in written.items():
+        write_text_atomically(path, table.to_csv(index=False))
+    for name, figure in figures.items():
+        save_figure(figure, folder / "figures", name)
+    for name, kind in product(DIAGRAMS, KINDS):
+        shipped = resources.files("equivocal.paper") / "diagrams" / f"{name}.{kind}"
+        with write_atomically(folder / "figures" / f"{name}.{kind}") as temporary:
+            temporary.write_bytes(shipped.read_bytes())
+    shown = [*DIAGRAMS, *figures]
+    drawn = [folder / "figures" / f"{name}.{kind}" for name in shown for kind in KINDS]
+    return [*written, *drawn, render_report(folder, _list_content(result, shown))]
 
-    def save(name: str) -> None:
-        save_figure(figures[name](), folder / "figures", name)
 
-    run_in_stages("drawing", {name: partial(save, name) for name in figures})
-    shown = [*_copy_figures(folder), *figures]
-    written = {
-        name: read_table(folder / "tables" / f"{name}.csv")
-        for name in TABLE_CAPTIONS
-        if (folder / "tables" / f"{name}.csv").exists()
-    }
-    claims = read_table(folder / "claims.csv")
-    sections = list_sections(study, claims, written["means"], shown)
+def _list_content(result: StudyResult, shown: list[str]) -> dict[str, object]:
+    """Return the content of the report, as `render_report` takes it."""
+    settings, sections = result.study.settings, list_sections(result, shown)
     placed = {name for section in sections for name in section.figures}
-    content = {
+    captioned = [name for name in TABLE_CAPTIONS if name in result.tables]
+    return {
         "title": f"Study “{settings.name}”: degrees of belief in the last layer",
         "quick": settings.quick_run,
-        "summary": summarise_study(study, written | {"claims": claims}),
+        "summary": summarise_study(result),
         "sections": sections,
-        "impossible": written.pop("impossible_numbers", pd.DataFrame()),
-        "tables": written,
+        "impossible": result.tables.get("impossible_numbers", pd.DataFrame()),
+        "tables": {name: result.tables[name] for name in captioned if name != "impossible_numbers"},
         "figures": [name for name in shown if name not in placed],
-        "methods": _write_methods(study),
+        "methods": _write_methods(result),
         "settings": tomli_w.dumps(settings.to_dict()),
         "versions": collect_versions(),
-        "notes": _write_notes(study),
+        "notes": _write_notes(result),
     }
-    drawn = [folder / "figures" / f"{name}.{kind}" for name in shown for kind in KINDS]
-    return [*drawn, render_report(folder, content)]
 
 
-def list_sections(
-    study: Study, claims: pd.DataFrame, means: pd.DataFrame, shown: list[str]
-) -> list[Section]:
+def list_sections(result: StudyResult, shown: list[str]) -> list[Section]:
     """Return the sections of the results: first the known truth, then the claims of each story."""
-    sections, place = [], study.folder / "frontier" / "tables"
-    if "doubt_example" in shown:
-        read = (read_table(place / f"{name}.csv") for name in ("frontier", "example"))
-        sentences = describe_truth(*read)
+    settings, sections = result.study.settings, []
+    if result.truth is not None:
+        steps = settings.inference.samplers["paper"].num_steps
+        sentences = describe_truth(result.truth, steps)
         title = "Doubt, checked against the truth"
-        figures = ["doubt_example"]
-        opening = Section(title=title, sentences=sentences, figures=figures, opens=True)
-        sections.append(opening)
-    if claims.empty:
+        sections.append(Section(title=title, sentences=sentences, figures=["truth"], opens=True))
+    if "claims" not in result.tables:
         kinds, title = TEXTS["results"]["figures"], TEXTS["results"]["title"]
         own = [name for kind in kinds for name in shown if name.partition("_")[0] == kind]
-        return [*sections, Section(title=title, figures=own, table=_arrange_means(means))]
-    table = claims.rename(columns={"at_paper_steps": describe_stop(study)})
-    for run in load_full_runs().list_others(study.settings.name, quick=study.settings.quick_run):
+        means = _arrange_means(result.tables["means"])
+        return [*sections, Section(title=title, figures=own, table=means)]
+    claims = result.tables["claims"]
+    table = claims.rename(columns={"at_paper_steps": describe_stop(result)})
+    for run in load_full_runs().list_others(settings.name, quick=settings.quick_run):
         column = f"verdict of a full run, recipe {run.recipe}"
         table.insert(len(table.columns) - 1, column, claims["id"].map(run.verdicts).fillna("–"))
     for name, story in TEXTS["stories"].items():
@@ -167,42 +180,31 @@ def _arrange_means(means: pd.DataFrame) -> pd.DataFrame:
     return wide.reindex(index=table.set_index(index).index.unique(), columns=kinds.unique())
 
 
-def _copy_figures(folder: Path) -> list[str]:
-    """Copy the diagrams and, if any, the figures of FOLDER/frontier; return their new names."""
-    shipped, own = resources.files("equivocal.paper") / "diagrams", folder / "frontier" / "figures"
-    sources = {name: shipped / name for name in DIAGRAMS}
-    sources |= {f"doubt_{name}": own / name for name in DOUBT if (own / f"{name}.svg").exists()}
-    for (name, source), kind in product(sources.items(), KINDS):
-        with write_atomically(folder / "figures" / f"{name}.{kind}") as temporary:
-            temporary.write_bytes(Path(f"{source}.{kind}").read_bytes())
-    return list(sources)
-
-
-def _write_notes(study: Study) -> list[str]:
+def _write_notes(result: StudyResult) -> list[str]:
     """Return the caveats that a reader should know before quoting a number."""
-    notes = list(TEXTS["notes"]["study"])
-    if study.settings.name in PRINTED_STUDIES:
-        searched = () if study.settings.quick_run else load_full_runs().notes
+    notes, beliefs = list(TEXTS["notes"]["study"]), result.beliefs
+    if "claims" in result.tables:
+        searched = () if result.study.settings.quick_run else load_full_runs().notes
         notes += [*TEXTS["notes"]["paper"], *searched]
-    if study.settings.exact.networks:
-        notes.append(TEXTS["notes"]["exact"].format(**study.read("exact.nc").attrs))
-    if study.settings.nuts.networks:
-        notes.append(f"NUTS, for comparison: {study.read('nuts.nc').attrs['verdict']}")
+    if beliefs.exact is not None:
+        notes.append(TEXTS["notes"]["exact"].format(**beliefs.exact.attrs))
+    if beliefs.nuts is not None:
+        notes.append(f"NUTS, for comparison: {beliefs.nuts.attrs['verdict']}")
     return notes
 
 
-def _write_methods(study: Study) -> str:
+def _write_methods(result: StudyResult) -> str:
     """Return a methods paragraph for an article, filled in from the settings."""
-    inference, stimuli = study.settings.inference, study.stimuli
-    times = {"paper": describe_time(study)}
+    inference, stimuli = result.study.settings.inference, result.study.stimuli
+    times = {"paper": describe_time(result)}
     samplers = {
         name: _describe_sampler(one, times.get(name, ""))
         for name, one in inference.samplers.items()
     }
     return str(TEXTS["methods"]).format(
-        training=study.run.settings,
+        training=result.run.settings,
         inference=inference,
-        world=study.run.world.name,
+        world=result.run.world.name,
         priors=", ".join(f"{variance:g}" for variance in inference.prior_variances),
         conditions=" and ".join(stimuli.conditions),
         items=len(stimuli.items),

@@ -100,11 +100,11 @@ class StudySettings(SettingsTable):
         parameters: "slips:rare=0.02".
     training, stimuli, inference, path, exact, nuts
         The tables of a study file.
-    flat_table : bool
-        Whether to write `activations.csv.gz`, which repeats `activations.nc` for other programs.
+    judge_claims : bool
+        Whether this is the study of the paper: its claims are judged, and the numbers that it
+        prints stand beside ours.
     keep_posteriors : bool
-        Whether posteriors stay in the folder once they have answered. Those that are asked again
-        later, as participants, are otherwise sampled again, with the same bits.
+        Whether posteriors stay in the folder once they have answered.
     quick_run : bool
         Whether the changes of the table [quick] were made.
     folder : str
@@ -121,7 +121,7 @@ class StudySettings(SettingsTable):
     path: PathSettings = PathSettings()
     exact: ExactSettings = ExactSettings()
     nuts: NutsSettings = NutsSettings()
-    flat_table: bool = False
+    judge_claims: bool = False
     keep_posteriors: bool = True
     folder: str = Field(default="", exclude=True)
     given: tuple[str, ...] = Field(default=(), exclude=True)

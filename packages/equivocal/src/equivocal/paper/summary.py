@@ -1,54 +1,122 @@
-"""The summary of a study in plain words.
+"""The result of a study, and its summary in plain words.
 
 Every sentence is filled from the tables of the study (`record/summary.toml` has the wording), so
-none can contradict them. The terminal prints the summary of a study. In the report it is the
-section "In short", which stands above all others except the opening section about reversals that
-have a true answer.
+none can contradict them. The terminal prints the summary. In the report it is the section "In
+short", which stands above all others except the opening section about reversals that have a true
+answer.
 """
 
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from equivocal.errors import format_number
-from equivocal.paper.claims import FullRuns, judge_nearer_to_truth, load_full_runs, select_kinds
+from equivocal.network import Run
+from equivocal.paper.claims import FullRuns, load_full_runs
 from equivocal.paper.figure_tables import (
     ALPHA,
     find_stop_time,
     select_clear_changes,
     select_largest_change,
 )
+from equivocal.paper.inference import Beliefs
+from equivocal.paper.known_truth import EXAMPLE
 from equivocal.paper.settings import read_record
-from equivocal.paper.stages import Study
+from equivocal.paper.study import Study
+from equivocal.paper.verdicts import compare_errors
+from equivocal.result import Figures, Result
 from lastlayer.errors import join_names
 
 __all__ = [
+    "StudyResult",
+    "collect_result",
     "count_verdicts",
     "describe_stop",
-    "describe_time",
     "describe_truth",
     "summarise_study",
 ]
 
+QUICK = (
+    "A quick run only checks that the command works: its verdicts and effects mean nothing; do not "
+    "report them."
+)
 Summary = dict[str, list[str]]  # sentences by heading
 FEW = 5  # with fewer networks, tests over them have little power
 WORDS = read_record("summary")
 
 
-def summarise_study(
-    study: Study, tables: dict[str, pd.DataFrame], runs: FullRuns | None = None
-) -> Summary:
+@dataclass(frozen=True, kw_only=True, eq=False)
+class StudyResult(Result):
+    """The outcome of a study.
+
+    Attributes
+    ----------
+    tables : dict of str to DataFrame
+        Every table of tables/*.csv by name, and "claims" in the study of the paper.
+    study : Study
+        Its settings, world, stimuli and networks.
+    beliefs : Beliefs
+        The answers of networks and posteriors.
+    truth : DataFrame or None
+        Beliefs about reversals with a true answer, in the study of the paper.
+    """
+
+    study: Study
+    beliefs: Beliefs
+    truth: pd.DataFrame | None = None
+
+    @property
+    def folder(self) -> Path:
+        """The folder that holds all results."""
+        return self.study.folder
+
+    @property
+    def report(self) -> Path:
+        """The path of the report, one self-contained page."""
+        return self.folder / "report.html"
+
+    @property
+    def run(self) -> Run:
+        """The trained networks."""
+        return self.study.run
+
+    def draw(self) -> Figures:
+        """Draw the figures of the report, by name."""
+        from equivocal.paper.report import draw
+
+        return draw(self)
+
+
+def collect_result(
+    study: Study, beliefs: Beliefs, tables: dict[str, pd.DataFrame], truth: pd.DataFrame | None
+) -> StudyResult:
+    """Put the results of all steps together, and summarise them: findings first."""
+    result = StudyResult(
+        name="study",
+        tables=tables,
+        settings=study.settings.to_dict(),
+        study=study,
+        beliefs=beliefs,
+        truth=truth,
+    )
+    done, *findings = summarise_study(result).items()
+    lines = ["\n  ".join([heading, *texts]) for heading, texts in (*findings, done)]
+    if "claims" in tables:
+        lines.insert(0, count_verdicts(tables["claims"]))
+    return replace(result, summary=(QUICK, *lines) if study.settings.quick_run else tuple(lines))
+
+
+def summarise_study(result: StudyResult, runs: FullRuns | None = None) -> Summary:
     """Summarise a finished study.
 
     Parameters
     ----------
-    study : Study
-        A study with trained networks and stimuli.
-    tables : dict of str to DataFrame
-        The tables of tables/*.csv by name, and "claims".
+    result : StudyResult
+        The study's tables and beliefs.
     runs : FullRuns, optional
         Recorded full runs; by default those of the package.
 
@@ -57,15 +125,16 @@ def summarise_study(
     dict of str to list of str
         Sentences by heading, in the order in which they are read.
     """
-    stop, claims = describe_stop(study), tables["claims"]
+    study, tables, stop = result.study, result.tables, describe_stop(result)
     summary = {"What was done": [_describe_method(study, stop)]}
     runs = runs or load_full_runs()
-    if claims.empty:
+    if "claims" not in tables:
         changes = _list_changes(tables["paired_models"], "paper", stop)
         summary["What was found"] = [changes, *_list_means(tables["means"], stop)]
         changes = _list_changes(tables["paired_models"], "converged", "at convergence")
         depends = [f"On when the sampler is stopped: {changes[0].lower()}{changes[1:]}"]
     else:
+        claims = tables["claims"]
         summary["What was done"].append(WORDS["fair"])
         if runs.answer and not study.settings.quick_run:
             summary[WORDS["match"]] = [*runs.answer, WORDS["asked"].format(runs.match_command)]
@@ -91,18 +160,16 @@ def count_verdicts(claims: pd.DataFrame) -> str:
     return " ".join(said)
 
 
-def describe_stop(study: Study) -> str:
+def describe_stop(result: StudyResult) -> str:
     """Say in words where the paper's sampler stops, with the τ that is reached."""
-    steps = study.settings.inference.samplers["paper"].num_steps
+    steps = result.study.settings.inference.samplers["paper"].num_steps
     words = "where the sampler stops" if steps is None else f"after {steps} steps of the sampler"
-    return words + describe_time(study)
+    return words + describe_time(result)
 
 
-def describe_time(study: Study) -> str:
-    """Name the τ that the paper's sampler reached, in parentheses; nothing before it has run."""
-    if not (study.folder / "activations.nc").exists():
-        return ""
-    return f" (τ = {find_stop_time(study.read('activations.nc')):.2g})"
+def describe_time(result: StudyResult) -> str:
+    """Name the τ that the paper's sampler reached, in parentheses."""
+    return f" (τ = {find_stop_time(result.beliefs.answers):.2g})"
 
 
 def _describe_method(study: Study, stop: str) -> str:
@@ -203,34 +270,30 @@ def _follow_priors(priors: pd.DataFrame, stop: str) -> Iterable[str]:
     yield WORDS["priors"].format(stop=stop, largest=own.iloc[0], numbers=numbers)
 
 
-def describe_truth(frontier: pd.DataFrame, example: pd.DataFrame) -> list[str]:
-    """Describe in a few sentences what the uncertainty does where reversals have a true answer.
+def describe_truth(truth: pd.DataFrame, steps: int | None) -> list[str]:
+    """Describe in a few sentences what doubt does where reversals have a true answer.
 
     Parameters
     ----------
-    frontier, example : DataFrame
-        `tables/frontier.csv` and `tables/example.csv` of `equivocal doubt --world slips`.
+    truth : DataFrame
+        What `compare_with_truth` returned.
+    steps : int or None
+        Of the paper's sampler.
     """
-    kinds = select_kinds(frontier)
-    cooled = frontier[frontier["kind"] == "temperature"].set_index("value")
-    truth = example.loc[example["condition"] == "reversal", "truth"].iloc[0]
-    errors = {
-        f"{name}_{condition}": f"{rows[f'kl_{condition}'].mean():.3g}"
-        for name, rows in kinds.items()
-        for condition in ("reversal", "congruent")
-    }
+    errors = truth.groupby(["kind", "condition"])["kl"].mean()
+    said = {f"{kind}_{condition}": f"{error:.3g}" for (kind, condition), error in errors.items()}
+    example = truth[(truth["item"] == EXAMPLE) & (truth["condition"] == "reversal")]
+    limits = read_record("claims")["limits"]
     verdicts = {
-        sampler: WORDS["truth_verdicts"][judge_nearer_to_truth(frontier, sampler).verdict]
+        sampler: WORDS["truth_verdicts"][compare_errors(truth, sampler, limits).verdict]
         for sampler in ("paper", "converged")
     }
-    errors |= {
-        f"{name}_{condition}": f"{cooled.loc[[divisor], f'kl_{condition}'].mean():.3g}"
-        for name, divisor in (("half", np.inf), ("cooled", 1.2))
-        for condition in ("reversal", "congruent")
+    time = truth.loc[truth["kind"] == "paper", "time"].median()
+    values = said | {
+        "truth": example["truth"].iloc[0],
+        "networks": truth["network"].nunique(),
+        "steps": steps,
+        "time": f"(τ = {time:.2g}) ",
     }
-    paper = kinds["paper"]
-    time = f"(τ = {paper['time'].median():.2g}) " if "time" in paper else ""
-    counts = {"networks": len(kinds["trained"]), "steps": int(paper["value"].max()), "time": time}
     last = "truth_alike" if verdicts["paper"] == verdicts["converged"] else "truth_apart"
-    sentences = [text.format(truth=truth, **errors, **counts) for text in WORDS["truth"]]
-    return [*sentences, WORDS[last].format(**verdicts)]
+    return [*(text.format(**values) for text in WORDS["truth"]), WORDS[last].format(**verdicts)]

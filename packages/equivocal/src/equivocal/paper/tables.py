@@ -11,7 +11,7 @@ activations over items, so n counts networks; the item analysis averages over ne
 logit scale average logits instead. Holm's correction is over the tests of one table and estimate.
 
 A new measure is another `yield` in `list_measures`; a new table is a function that returns its rows
-and a line of `makers` in `compute_tables`.
+and a line of `makers` in `tabulate`.
 """
 
 from collections.abc import Callable, Container, Iterator, Sequence
@@ -32,9 +32,8 @@ from equivocal.statistics.summaries import (
 )
 from lastlayer.errors import UserError, join_names
 
-__all__ = ["PRINTED_STUDIES", "compute_tables", "load_printed_values"]
+__all__ = ["load_printed_values", "tabulate"]
 
-PRINTED_STUDIES = ("paper", "paper_fast")  # studies that are compared with printed values
 PRINTED_CONDITION = "reversal"
 AXES = {"network": 0, "item": 1}  # axes of `arrange_grid`
 IN_TABLES = ("indicated ", "non-relevant ")  # how the measures of the paper's tables begin
@@ -49,13 +48,17 @@ def load_printed_values() -> dict[str, Any]:
     return read_record("printed")
 
 
-def compute_tables(dataset: xr.Dataset, without: Container[str] = ()) -> dict[str, pd.DataFrame]:
+def tabulate(
+    dataset: xr.Dataset, *, printed: bool = False, without: Container[str] = ()
+) -> dict[str, pd.DataFrame]:
     """Compute the tables of a study.
 
     Parameters
     ----------
     dataset : Dataset
-        As `activations.nc` holds it.
+        The answers of a study (`activations`).
+    printed : bool
+        Whether to set the numbers that the paper prints beside ours.
     without : container of str
         Tables to leave out, to save time; the mixed model takes seconds.
 
@@ -76,9 +79,9 @@ def compute_tables(dataset: xr.Dataset, without: Container[str] = ()) -> dict[st
         "mixed_model": lambda: _fit_mixed_models(rows),
         "every_word_models": lambda: _test_every_word(dataset, prior),
     }
-    printed = load_printed_values() if dataset.attrs["study"] in PRINTED_STUDIES else {}
+    values = load_printed_values() if printed else {}
     return {
-        name: _complete(name, make(), printed)
+        name: _complete(name, make(), values)
         for name, make in makers.items()
         if name not in without
     }
@@ -196,7 +199,7 @@ def compute_measures(dataset: xr.Dataset) -> pd.DataFrame:
     Parameters
     ----------
     dataset : Dataset
-        As `activations.nc` holds it.
+        The answers of a study (`activations`).
 
     Returns
     -------

@@ -24,7 +24,7 @@ limits of `record/claims.toml`. Confidence intervals are 95 %, over networks.
 - faster: fewer seconds than NUTS → direction only; and like_hmc is replicated → replicated.
 - calibrated: smaller expected calibration error, by the world's exact beliefs, over networks →
   direction only; and p < α, and smaller by "smallest_share" or more → replicated.
-- nearer_to_truth (`claims`): the same for the divergence from the exact beliefs, for reversals that
+- nearer_to_truth: the same for the divergence from the exact beliefs, for reversals that
   have a true answer, in the world `slips`.
 
 Otherwise: not replicated. Where a rule lacks evidence: not run.
@@ -432,3 +432,22 @@ def _select_known(answers: xr.DataArray, known: xr.DataArray) -> Iterator[xr.Dat
     for network in answers["network"].values:
         own = answers.sel(network=network).stack(row=known["row"].to_index().names)
         yield own.sel(row=known["row"]).transpose("row", ...)
+
+
+def judge_nearer_to_truth(entry: Entry, facts: Facts, sampler: str) -> Finding:  # noqa: ARG001
+    """Judge whether beliefs are closer to the truth on reversals that have a true answer."""
+    table = facts.evidence.get("truth")
+    if table is None:
+        raise MissingError("Networks of the world `slips` were not asked in this run.")
+    return compare_errors(table, sampler, facts.limits)
+
+
+def compare_errors(truth: pd.DataFrame, sampler: str, limits: dict[str, float]) -> Finding:
+    """Compare the errors of a sampler with those of the trained networks, paired by network."""
+    errors = truth.groupby(["kind", "condition", "network"])["kl"].mean()
+    bayes, mle = errors[sampler, "reversal"], errors["trained", "reversal"]
+    congruent = (errors[kind, "congruent"].mean() for kind in (sampler, "trained"))
+    what = "its beliefs are nearer to the exact ones where a reversal has a true answer"
+    more = f"; of the trained networks {mle.mean():.3g} nats, all of one corpus"
+    more += "; on congruent sentences {:.3g}, trained {:.3g}".format(*congruent)
+    return grade_error(bayes, mle, "divergence from the exact beliefs", what, more, limits)

@@ -5,12 +5,12 @@
     locks       one run at a time in a folder
     folders     training runs, earlier results and foreign files in a folder
     text        TOML, JSON and CSV, with limits on size and depth
-    arrays      safetensors and netCDF-3; headers are checked before data are read
+    arrays      labelled arrays (netCDF-4)
 
 Nothing here executes what it reads. A file that is refused raises an `UnreadableError`.
 """
 
-from equivocal.store.arrays import check_netcdf
+from equivocal.store.arrays import read_dataset, write_dataset
 from equivocal.store.store import Store, hash_content, hash_files
 from equivocal.store.text import (
     TABLE_BYTES,
@@ -32,7 +32,6 @@ __all__ = [
     "Store",
     "UnreadableError",
     "add_tensor_checksum",
-    "check_netcdf",
     "format_size",
     "hash_content",
     "hash_files",
@@ -40,6 +39,7 @@ __all__ = [
     "parse_json",
     "parse_toml",
     "read_cells",
+    "read_dataset",
     "read_json",
     "read_table",
     "read_tensors",
@@ -48,4 +48,5 @@ __all__ = [
     "refuse_mistakes",
     "resolve_inside",
     "split_pair",
+    "write_dataset",
 ]

@@ -47,7 +47,10 @@ RECORDS = "records"
 # files and folders of the package that networks depend on, posteriors, and a point of a grid
 NETWORK_CODE = ("equivocal/world", "equivocal/network", "lastlayer/seeds.py")
 POSTERIOR_CODE = (*NETWORK_CODE, "lastlayer", "equivocal/beliefs.py")
-STUDY_CODE = (*POSTERIOR_CODE, "equivocal/paper", "equivocal/multiverse", "equivocal/statistics")
+STUDY_CODE = (
+    *POSTERIOR_CODE,
+    *(f"equivocal/{part}" for part in ("truth.py", "statistics", "paper", "multiverse")),
+)
 KINDS = {".py", ".toml", ".csv", ".j2", ".css", ".svg", ".mplstyle"}  # of the package's own files
 Result = TypeVar("Result")
 _PACKAGES = {"equivocal": Path(__file__).parents[1], "lastlayer": Path(lastlayer.__file__).parent}
