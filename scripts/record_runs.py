@@ -62,7 +62,7 @@ def record_runs(
     content: dict[str, Any] = read_toml(str(target))
     for folder in folders:
         settings = load_study(folder / "settings.toml")
-        if settings.quick_run or not settings.judge_claims:
+        if settings.quick_run or not settings.is_paper:
             what = "was a quick run" if settings.quick_run else "makes no claims"
             raise UserError(f"the study in {folder} {what}; only full runs are quoted.")
         claims = read_table(folder / "claims.csv")

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-
 from equivocal.paper.preparation import open_study
+
 from equivocal.paper.report import FILES
 from equivocal.paper.settings import load_study
 from equivocal.world import read_example

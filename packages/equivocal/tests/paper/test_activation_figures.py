@@ -14,18 +14,16 @@ from equivocal.paper.activation_figures import (
     draw_activations,
     draw_beliefs,
     draw_calibration,
-    draw_calibration_panels,
     draw_learning,
     draw_uncertainty,
     draw_word_grid,
 )
-from equivocal.paper.activations import trace_truth
-from equivocal.paper.comparisons import tabulate_fit, tabulate_traces, trace_beliefs
 from equivocal.paper.figure_tables import (
     append_means,
     tabulate_calibration,
     tabulate_critical,
     tabulate_entropies,
+    tabulate_item,
     tabulate_words,
 )
 from lastlayer.errors import UserError
@@ -100,26 +98,6 @@ def test_word_grid_has_a_row_for_each_word_and_a_column_for_each_probe(estimate:
     np.testing.assert_allclose(heights, [named, here.sel(unit="woman").mean(), rest])
 
 
-def test_baseline_sentences_have_no_bars_for_plausible_units_and_short_ones_do_not_count() -> None:
-    dataset = activations()
-    figure = draw_words(dataset, "congruent", "mle")
-    labels = [text.get_text() for text in figure.legends[0].get_texts()]
-    assert labels == ["indicated agent", "indicated patient", "non-relevant (mean)"]
-    assert figure.axes[12].get_ylabel() == "word 4:\npatient"
-    last = dataset["mle"].sel(condition="congruent", position=4, probe="agent", unit="woman")
-    drawn = figure.axes[13].patches[0].get_height()
-    assert drawn == pytest.approx(float(last.sel(item=["breakfast", "dinner"]).mean()))
-
-
-def test_word_grid_leaves_out_words_that_no_sentence_of_the_condition_has() -> None:
-    dataset = activations()
-    dataset["word"].loc[{"condition": "congruent", "position": 4}] = ""
-    for name in ("mle", "mean"):
-        dataset[name].loc[{"condition": "congruent", "position": 4}] = np.nan
-    assert len(draw_words(dataset, "congruent", "mle").axes) == 3 * len(PROBES)
-    assert len(draw_words(dataset, "reversal", "mle").axes) == 4 * len(PROBES)
-
-
 def test_one_network_and_no_non_relevant_units_are_enough() -> None:
     dataset = activations(networks=1, non_relevant=False)
     figure = draw_words(dataset, "reversal", "paper")
@@ -134,36 +112,18 @@ def test_an_unknown_estimate_is_refused_with_the_known_ones() -> None:
         draw_words(activations(), "reversal", "hmc")
 
 
-def test_learning_figure_draws_every_network_and_the_mean(small_run: Run) -> None:
-    loss, accuracy = draw_learning(append_means(small_run.curves, "epoch"), all_zeros=0.87).axes
-    assert len(loss.lines) == len(accuracy.lines) - 1 == 2 * (2 + 1)
-    assert set(accuracy.lines[-1].get_ydata()) == {0.87}
-    drawn = loss.lines[2].get_ydata()
-    expected = small_run.curves.groupby("epoch")["train_loss"].mean()
-    np.testing.assert_allclose(drawn, expected)
-
-
-def test_calibration_figure_draws_means_and_ranges(small_run: Run) -> None:
-    table = tabulate_fit(small_run)
-    (axes,) = draw_calibration(table, 0.0123).axes
-    assert axes.get_title().endswith("mean absolute error 0.0123")
-    np.testing.assert_allclose(axes.lines[1].get_ydata(), table["activation"])
-    ends = [segment[:, 1] for segment in axes.collections[0].get_segments()]
-    np.testing.assert_allclose(ends, table[["low", "high"]])
-
-
-def test_belief_figure_has_bars_for_networks_and_ticks_for_the_truth(small_run: Run) -> None:
-    texts = {"one": "the dog chases the cat", "other": "the cat chases the dog"}
-    where = (["agent", "patient"], ["dog", "cat"])
-    figure = draw_beliefs(tabulate_traces(small_run, texts, *where))
+def test_belief_figure_has_bars_for_networks_and_ticks_for_the_truth() -> None:
+    dataset = activations()
+    figure = draw_beliefs(tabulate_item(dataset, "dinner"))
     assert len(figure.axes) == 4
+    assert figure.axes[2].get_title(loc="left").startswith("reversal: “at dinner pizza eats woman”")
+    one = {"item": "dinner", "unit": ["woman", "pizza"]}
     heights = [bar.get_height() for bar in figure.axes[0].patches]
-    trace = trace_beliefs(small_run.networks, texts["one"], *where)
-    expected = trace.sel(probe="agent").mean("network")
-    np.testing.assert_allclose(heights, expected.transpose("unit", "word").values.ravel())
-    by_label = {drawn.get_label(): drawn for drawn in figure.axes[3].collections}
-    truth = trace_truth(small_run.world, texts["other"], *where)
-    exact = truth.sel(probe="patient", unit="dog")
+    expected = dataset["mle"].sel(condition="congruent", probe="agent", **one).mean("network")
+    np.testing.assert_allclose(heights, expected.transpose("unit", "position").values.ravel())
+    by_label = {drawn.get_label(): drawn for drawn in figure.axes[1].collections}
+    one |= {"condition": "congruent", "probe": "patient", "unit": "woman"}
+    exact = dataset["truth"].sel(**one)
     np.testing.assert_allclose(by_label["exact belief"].get_offsets()[:, 1], exact)
 
 
@@ -206,15 +166,10 @@ def test_entropy_bars_stand_on_each_other_and_add_up_to_the_total() -> None:
     np.testing.assert_allclose(marks, trained)
 
 
-def test_uncertainty_of_one_network_has_no_error_bars() -> None:
-    for axes in draw_uncertainty(tabulate_entropies(activations(networks=1))).axes:
-        assert axes.containers[-1].errorbar is None
-
-
 def test_calibration_has_a_point_for_each_bin_with_exact_beliefs() -> None:
     dataset = activations()
     dataset["truth"] = (dataset["truth"] > 0.1).where(dataset["truth"].notnull()).astype(float)
-    figure = draw_calibration_panels(tabulate_calibration(dataset), ESTIMATES)
+    figure = draw_calibration(tabulate_calibration(dataset), ESTIMATES)
     assert [axes.get_title().split("\n")[0] for axes in figure.axes] == [
         "trained network (MLE)",
         "Bayesian, paper's sampler",
@@ -228,10 +183,3 @@ def test_calibration_has_a_point_for_each_bin_with_exact_beliefs() -> None:
         for item, unit in ITEMS.items()
     ]
     np.testing.assert_allclose(points, [(0, np.nanmean(tracked)), (1, one)])
-
-
-def test_calibration_says_when_there_are_no_exact_beliefs() -> None:
-    dataset = activations()
-    dataset["truth"] = dataset["truth"] * np.nan
-    drawn = draw_calibration_panels(tabulate_calibration(dataset), ESTIMATES)
-    assert "no exact beliefs" in drawn.axes[0].texts[0].get_text()

@@ -5,9 +5,10 @@ import pandas as pd
 import pytest
 import xarray as xr
 
-from equivocal.paper.claims import COLUMNS, judge_claims
+from equivocal.paper import claims
+from equivocal.paper.claims import COLUMNS
 from equivocal.paper.settings import read_record
-from equivocal.paper.tables import compute_tables
+from equivocal.paper.tables import tabulate
 from equivocal.paper.verdicts import grade_error
 from equivocal.statistics.calibration import calibration_error
 from tests.paper.test_statistics import SLOW, make_dataset
@@ -37,7 +38,7 @@ EVIDENCE = {
 
 def judge(dataset, evidence=EVIDENCE):
     """Judge claims without computing the tables that no verdict depends on."""
-    return judge_claims(dataset, compute_tables(dataset, UNUSED), evidence).set_index("id")
+    return claims.judge(dataset, tabulate(dataset, without=UNUSED), evidence).set_index("id")
 
 
 @pytest.fixture(scope="module")
@@ -58,10 +59,10 @@ def test_one_row_for_each_claim(as_claimed):
 
 def test_no_verdict_depends_on_the_mixed_model_or_on_other_words(as_claimed):
     dataset = make_dataset()
-    everything = compute_tables(dataset)
+    everything = tabulate(dataset)
     assert everything["mixed_model"]["p"].notna().any()
     pd.testing.assert_frame_equal(
-        judge_claims(dataset, everything, EVIDENCE).set_index("id"), as_claimed
+        claims.judge(dataset, everything, EVIDENCE).set_index("id"), as_claimed
     )
 
 
@@ -257,10 +258,3 @@ def test_missing_parts_are_not_run():
     assert found.loc["bayes-reversed-higher", "verdict"] == "replicated"
     assert found.loc["bayes-reversed-higher", "at_convergence"] == "not run"
     assert len(judge(make_dataset(1), {})) == 17
-
-
-def test_other_studies_have_no_claims():
-    dataset = make_dataset(2, study="mine")
-    found = judge_claims(dataset, compute_tables(dataset, SLOW), EVIDENCE)
-    assert found.empty
-    assert list(found.columns) == COLUMNS

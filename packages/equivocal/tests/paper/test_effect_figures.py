@@ -1,19 +1,17 @@
 """Figures of effects against the prior, sampler time and all choices; the two diagrams."""
 
-import re
-from importlib import resources
-
 import numpy as np
+import pandas as pd
 import pytest
-from scripts.make_diagrams import DIAGRAMS
 
-from equivocal.figure_style import save_figure
 from equivocal.paper.effect_figures import (
     draw_exact_comparison,
+    draw_known_truth,
     draw_prior_effects,
     draw_sampler_path,
 )
 from equivocal.paper.figure_tables import tabulate_path, tabulate_prior_effects
+from equivocal.paper.known_truth import EXAMPLE
 from tests.paper.made_up import ITEMS, activations, exact, path
 
 
@@ -34,12 +32,6 @@ def test_prior_figure_draws_networks_and_their_mean() -> None:
     np.testing.assert_allclose(drawn[3], expected.mean(axis=1))
 
 
-def test_prior_figure_without_non_relevant_units_has_no_panel_for_them() -> None:
-    assert (
-        len(draw_prior_effects(tabulate_prior_effects(activations(non_relevant=False))).axes) == 2
-    )
-
-
 def test_tau_figure_marks_the_papers_steps_and_the_levels_it_is_given() -> None:
     data = path()
     figure = draw_sampler_path(tabulate_path(data))
@@ -56,39 +48,6 @@ def test_tau_figure_marks_the_papers_steps_and_the_levels_it_is_given() -> None:
     np.testing.assert_allclose(by_label["before the first step"].get_ydata(), mean[0])
     assert set(by_label["trained network (MLE)"].get_ydata()) == {1e-3}
     assert "Bayesian, converged" in by_label
-
-
-def test_tau_figure_can_be_drawn_without_levels() -> None:
-    labels = {
-        line.get_label()
-        for line in draw_sampler_path(tabulate_path(path(references=False))).axes[0].lines
-    }
-    assert "Bayesian, converged" not in labels
-
-
-@pytest.mark.parametrize(
-    ("name", "words"),
-    [
-        ("network", ["update network", "query network", "gestalt", "probe", "output units"]),
-        ("posterior", ["features\nψ", "fixed", "θ¹", "θᴶ", "degree of belief"]),
-    ],
-)
-def test_diagrams_name_their_parts_and_lose_nothing_at_the_edge(name, words, tmp_path) -> None:
-    figure = DIAGRAMS[name]()
-    save_figure(figure, tmp_path, name)
-    (axes,) = figure.axes
-    said = "|".join(text.get_text() for text in axes.texts)
-    assert all(word in said for word in words)
-    page = axes.get_window_extent()
-    for text in axes.texts:
-        box = text.get_window_extent()
-        assert page.x0 <= box.x0, text
-        assert box.x1 <= page.x1, text
-        assert page.y0 <= box.y0, text
-        assert box.y1 <= page.y1, text
-    shipped = (resources.files("equivocal.paper") / "diagrams" / f"{name}.svg").read_text("utf-8")
-    drawn = (tmp_path / f"{name}.svg").read_text("utf-8")
-    assert re.findall("<!-- .* -->", shipped) == re.findall("<!-- .* -->", drawn)
 
 
 def test_samplers_of_all_networks_are_drawn_against_the_exact_posterior() -> None:
@@ -121,8 +80,14 @@ def test_every_question_to_the_first_network_is_named_with_its_intervals() -> No
     )
 
 
-def test_the_exact_posterior_is_drawn_without_nuts() -> None:
-    data = exact().drop_vars(["nuts_low", "nuts_mean", "nuts_high"]).isel(network=[0])
-    figure = draw_exact_comparison(data)
-    labels = [text.get_text() for text in figure.legends[0].get_texts()]
-    assert labels == ["HMC, exact", "Bayesian, paper's sampler", "Bayesian, converged"]
+def test_known_truth_has_a_dot_for_each_network_and_a_line_for_the_truth() -> None:
+    rows = [
+        {"kind": kind, "condition": condition, "item": EXAMPLE, "belief": 0.1 * n, "truth": 0.25}
+        for kind in ("trained", "paper", "converged", "half")
+        for condition in ("congruent", "reversal")
+        for n in range(4)
+    ]
+    axes, _ = draw_known_truth(pd.DataFrame(rows)).axes
+    dots = [line.get_xdata() for line in axes.lines if line.get_marker() == "o"]
+    assert [list(xs) for xs in dots] == [[0.0, 0.1, 0.2, pytest.approx(0.3)]] * 3
+    assert 0.25 in [line.get_xdata()[0] for line in axes.lines]

@@ -8,7 +8,7 @@ from scipy import stats
 from scipy.special import expit, logit
 
 from equivocal.paper.claims import find_impossible_numbers
-from equivocal.paper.tables import compute_measures, compute_tables, load_printed_values
+from equivocal.paper.tables import compute_measures, load_printed_values, tabulate
 from equivocal.statistics.summaries import (
     compare_logit_pairs,
     compare_pairs,
@@ -123,7 +123,7 @@ def test_measures_of_other_roles_and_more_conditions():
     three = xr.concat([dataset, odd], dim="condition", data_vars="minimal")
     rows = compute_measures(three)
     assert set(rows["measure"]) == {"indicated patient", "plausible patient"}
-    assert set(compute_tables(three, SLOW)["paired_models"]["condition"]) == {"reversal", "odd"}
+    assert set(tabulate(three, without=SLOW)["paired_models"]["condition"]) == {"reversal", "odd"}
 
 
 def test_measures_without_their_probe_or_unit_are_refused():
@@ -134,7 +134,7 @@ def test_measures_without_their_probe_or_unit_are_refused():
         compute_measures(dataset.sel(unit=[unit for unit in UNITS if unit != "chess"]))
     dataset.attrs["central_prior"] = "2.0"
     with pytest.raises(UserError, match=r"2 is not among .* 0.01, 1, 5"):
-        compute_tables(dataset)
+        tabulate(dataset)
 
 
 def test_one_sample_and_paired_are_scipys():
@@ -276,7 +276,7 @@ def test_tables_can_be_recomputed_from_the_file(tmp_path):
     make_dataset().to_netcdf(tmp_path / "activations.nc")
     with xr.open_dataset(tmp_path / "activations.nc") as file:
         dataset = file.load()
-    found = compute_tables(dataset)
+    found = tabulate(dataset)
     assert set(found) == {
         *("against_zero_models", "against_zero_items", "paired_models", "paired_items"),
         *("means", "priors_models", "mixed_model", "every_word_models"),
@@ -311,11 +311,11 @@ def test_tables_can_be_recomputed_from_the_file(tmp_path):
 
 def test_every_word_is_tested_as_if_it_were_the_critical_one():
     dataset = make_dataset(3).sel(prior=[1.0])
-    table = compute_tables(dataset, SLOW)["every_word_models"]
+    table = tabulate(dataset, without=SLOW)["every_word_models"]
     assert set(table["position"]) == set(dataset["position"].values)
     for position in (1, 2):
         moved = dataset.assign(critical=xr.full_like(dataset["critical"], position))
-        for _, row in compute_tables(moved, SLOW)["paired_models"].iterrows():
+        for _, row in tabulate(moved, without=SLOW)["paired_models"].iterrows():
             keys = {name: row[name] for name in ("measure", "estimate")}
             same = find_row(table, **keys, position=position)
             np.testing.assert_array_equal(
@@ -324,7 +324,7 @@ def test_every_word_is_tested_as_if_it_were_the_critical_one():
 
 
 def test_corrected_p_are_of_one_table_and_estimate():
-    table = compute_tables(make_dataset(), SLOW)["paired_models"]
+    table = tabulate(make_dataset(), without=SLOW)["paired_models"]
     for _, rows in table.groupby("estimate"):
         assert len(rows) == 3
         np.testing.assert_allclose(rows["p_holm"], correct_holm(rows["p"]))
@@ -333,10 +333,10 @@ def test_corrected_p_are_of_one_table_and_estimate():
 
 def test_one_activation_changes_the_tables():
     dataset = make_dataset(3).sel(prior=[1.0])
-    before = compute_tables(dataset)
+    before = tabulate(dataset)
     where = {"condition": "reversal", "item": "dinner", "position": 2, "probe": "agent"}
     dataset["mle"].loc[where | {"unit": "pizza", "network": 0}] = 0.4
-    after = compute_tables(dataset)
+    after = tabulate(dataset)
     for name in before:
         changed = (before[name] != after[name]) & before[name].notna()
         assert "indicated agent" in set(before[name]["measure"][changed.any(axis=1)])
@@ -345,7 +345,7 @@ def test_one_activation_changes_the_tables():
 
 
 def test_printed_values_stand_beside_ours_in_the_paper_only():
-    found = compute_tables(make_dataset(3), SLOW)
+    found = tabulate(make_dataset(3), printed=True, without=SLOW)
     own = {"measure": "non-relevant agent"}
     assert find_row(found["against_zero_items"], **own, estimate="mle")["printed_p"] == "0.8906"
     row = find_row(found["paired_models"], **own, estimate="paper")
@@ -354,7 +354,7 @@ def test_printed_values_stand_beside_ours_in_the_paper_only():
     assert find_row(found["paired_models"], **own, estimate="converged")["printed_t"] == ""
     by_prior = found["priors_models"].query("estimate == 'paper'")
     assert list(by_prior["printed_p"])[:3] == ["0.2747", "< 0.001", "< 0.001"]
-    for table in compute_tables(make_dataset(3, study="mine"), SLOW).values():
+    for table in tabulate(make_dataset(3, study="mine"), without=SLOW).values():
         assert not [column for column in table if column.startswith("printed")]
         assert set(table["label"]) == set(table["measure"])
 

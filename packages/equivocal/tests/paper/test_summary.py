@@ -10,17 +10,20 @@ from scripts.record_runs import TARGET, record_runs
 
 from equivocal.multiverse.answer import NOTE, answer_in_words
 from equivocal.network import Run
-from equivocal.paper.claims import COLUMNS, FullRun, FullRuns, judge_claims, load_full_runs
+from equivocal.paper.claims import COLUMNS, FullRun, FullRuns, judge, load_full_runs
 from equivocal.paper.html import VERDICTS
+from equivocal.paper.inference import Beliefs
 from equivocal.paper.report import list_sections
-from equivocal.paper.stages import Study
+from equivocal.paper.study import Study
 from equivocal.paper.summary import (
+    StudyResult,
     count_verdicts,
     describe_truth,
     summarise_study,
 )
-from equivocal.paper.tables import compute_tables
+from equivocal.paper.tables import tabulate
 from lastlayer.errors import UserError
+from tests.paper import made_up
 from tests.paper.test_claims import EVIDENCE, UNUSED
 from tests.paper.test_running import made
 from tests.paper.test_statistics import make_dataset
@@ -35,18 +38,27 @@ def study(small_run: Run, tmp_path_factory: pytest.TempPathFactory) -> Study:
     return made(tmp_path_factory.mktemp("summary"), small_run)
 
 
-def tabulate(**effects: float) -> dict[str, pd.DataFrame]:
+def make_result(
+    study: Study, tables: dict[str, pd.DataFrame], truth: pd.DataFrame | None = None
+) -> StudyResult:
+    beliefs = Beliefs(made_up.activations(), made_up.path(), None, None)
+    return StudyResult(
+        name="study", tables=tables, settings={}, study=study, beliefs=beliefs, truth=truth
+    )
+
+
+def make_tables(*, claims: bool = True, **effects: float) -> dict[str, pd.DataFrame]:
     dataset = make_dataset(**effects)
-    tables = compute_tables(dataset, UNUSED)
-    return tables | {"claims": judge_claims(dataset, tables, EVIDENCE)}
+    tables = tabulate(dataset, without=UNUSED)
+    return tables | ({"claims": judge(dataset, tables, EVIDENCE)} if claims else {})
 
 
 def test_claims_stand_under_their_verdicts(study: Study) -> None:
     """With the opposite effects the same claims change places, and the counts add up."""
     claim = "“Reversed words are more active in the Bayesian model than in the trained network.”"
     for effects, place in (({}, "What holds"), ({"indicated": -1.0}, "What does not hold")):
-        tables = tabulate(**effects)
-        summary = summarise_study(study, tables, RUNS)
+        tables = make_tables(**effects)
+        summary = summarise_study(make_result(study, tables), RUNS)
         (heading,) = (name for name, texts in summary.items() if claim in texts)
         assert heading.startswith(f"{place} (")
         counts = [int(n) for name in summary for n in re.findall(r"\((\d+) of 14", name)]
@@ -66,12 +78,12 @@ def test_claims_stand_under_their_verdicts(study: Study) -> None:
 
 
 def test_other_verdicts_are_named_and_the_answer_comes_first(study: Study) -> None:
-    tables = tabulate()
+    tables = make_tables()
     verdicts = dict(zip(tables["claims"]["id"], tables["claims"]["verdict"], strict=True))
     same = FullRun("same", "even", 7, ("one",), verdicts)
     apart = FullRun("apart", "odd", 7, ("two",), verdicts | {"large-priors": "not replicated"})
     runs = FullRuns((same, apart), "a command", ("No: none of 9.", "The nearest is far."))
-    summary = summarise_study(study, tables, runs)
+    summary = summarise_study(make_result(study, tables), runs)
     depends = "\n".join(summary["What it depends on"])
     assert "recipe “even” (7 networks, `one`), 0 of 16 verdicts differ." in depends
     assert (
@@ -83,54 +95,54 @@ def test_other_verdicts_are_named_and_the_answer_comes_first(study: Study) -> No
     assert "not from this run" in answer[2]
     assert "`a command`" in answer[2]
     quick = Study(study.settings.model_copy(update={"quick_run": True}), study.folder)
-    hurried = summarise_study(quick, tables, runs)
+    hurried = summarise_study(make_result(quick, tables), runs)
     assert "recipe" not in "".join(hurried["What it depends on"])
     assert "not from this run" not in str(hurried)
 
 
 def test_the_summary_says_that_the_truth_was_checked_with_one_corpus(study: Study) -> None:
-    tables = tabulate()
+    tables = make_tables()
     claims = tables["claims"]
     for verdict in ("replicated", "not run"):
         judged = claims["verdict"].where(claims["id"] != "nearer-to-truth", verdict)
-        told = summarise_study(study, tables | {"claims": claims.assign(verdict=judged)}, RUNS)
+        own = tables | {"claims": claims.assign(verdict=judged)}
+        told = summarise_study(make_result(study, own), RUNS)
         said = "all heard one corpus" in "".join(told["What it depends on"])
         assert said == (verdict == "replicated")
 
 
 def test_a_study_without_claims_has_results_in_every_condition(study: Study) -> None:
-    tables = tabulate(study="mine")
-    assert tables["claims"].empty
-    summary = summarise_study(study, tables, RUNS)
+    tables = make_tables(claims=False)
+    summary = summarise_study(make_result(study, tables), RUNS)
     changes, _, congruent, reversal = summary["What was found"]
     assert "reversal, indicated agent +0.0" in changes
     assert congruent.startswith("congruent: indicated agent 0.95")
     assert reversal.startswith("reversal: indicated agent 0.05")
     assert list(summary)[-1] == "What it depends on"
-    unclear = summarise_study(study, tabulate(study="mine", indicated=0.0, non_relevant=0.0), RUNS)
+    tables = make_tables(claims=False, indicated=0.0, non_relevant=0.0)
+    unclear = summarise_study(make_result(study, tables), RUNS)
     assert unclear["What was found"][0].endswith("none of 3.")
 
 
-def make_frontier(paper: float, converged: float, noise: float = 0.001) -> pd.DataFrame:
-    """Make a table of errors of six networks; the trained ones are 0.2 nats from the truth."""
-    means = {("trained", np.nan): 0.2, ("paper's sampler", 17): paper, ("posterior", 1): converged}
-    means |= {("temperature", 1.2): 0.15, ("temperature", np.inf): 0.05}
+def make_truth(paper: float, converged: float, noise: float = 0.001) -> pd.DataFrame:
+    """Make errors of six networks in one item; the trained ones are 0.2 nats from the truth."""
+    means = {"trained": 0.2, "paper": paper, "converged": converged, "cooled": 0.15, "half": 0.05}
     rng = np.random.default_rng(0)
-    parts = [
-        pd.DataFrame(
-            {
-                "kind": kind,
-                "network": range(6),
-                "kl_reversal": mean + noise * rng.normal(size=6),
-                "kl_congruent": 0.01,
-                "value": value,
-                "prior_variance": 1.0,
-                "time": 0.002 if kind == "paper's sampler" else np.nan,
-            }
-        )
-        for (kind, value), mean in means.items()
+    rows = [
+        {
+            "kind": kind,
+            "condition": condition,
+            "item": 15,
+            "network": network,
+            "kl": mean + noise * rng.normal() if condition == "reversal" else 0.01,
+            "truth": 0.4768,
+            "time": 0.002 if kind == "paper" else np.nan,
+        }
+        for kind, mean in means.items()
+        for condition in ("congruent", "reversal")
+        for network in range(6)
     ]
-    return pd.concat(parts, ignore_index=True)
+    return pd.DataFrame(rows)
 
 
 @pytest.mark.parametrize(
@@ -144,8 +156,7 @@ def make_frontier(paper: float, converged: float, noise: float = 0.001) -> pd.Da
 def test_sentences_on_the_truth_name_the_baselines(
     errors: tuple[float, float], ending: str
 ) -> None:
-    example = pd.DataFrame({"condition": ["congruent", "reversal"], "truth": [0.001, 0.4768]})
-    told = describe_truth(make_frontier(*errors), example)
+    told = describe_truth(make_truth(*errors), 17)
     assert len(told) == 4
     assert "a probability of 0.477" in told[0]
     assert "6 trained networks, all of which heard one and the same corpus" in told[1]
@@ -154,12 +165,12 @@ def test_sentences_on_the_truth_name_the_baselines(
     assert "the answer ½ to every question is 0.0" in told[2]
     assert "logits divided by 1.2 are 0.1" in told[2]
     assert ending in told[3]
-    noisy = describe_truth(make_frontier(0.1, 0.3, noise=0.2), example)[3]
+    noisy = describe_truth(make_truth(0.1, 0.3, noise=0.2), 17)[3]
     assert "on average, but not reliably" in noisy
 
 
 def test_recorded_runs_name_claims_and_verdicts_that_exist() -> None:
-    runs, known = load_full_runs(), set(tabulate()["claims"]["id"])
+    runs, known = load_full_runs(), set(make_tables()["claims"]["id"])
     assert "paper_fast" in [run.study for run in runs.studies]
     for run in runs.studies:
         assert set(run.verdicts) <= known
@@ -189,7 +200,7 @@ def test_the_page_on_the_paper_has_the_recorded_verdicts() -> None:
     table = page.partition("## Verdicts by recipe")[2].partition("\n## ")[0]
     head, _, *rows = re.findall(r"^\|(.+)\|$", table, re.MULTILINE)
     cells = [[cell.strip() for cell in row.split("|")] for row in rows]
-    found = tabulate()["claims"].set_index("in_short")
+    found = make_tables()["claims"].set_index("in_short")
     claims, kinds = found["id"], found["kind"]
     assert sorted(row[0] for row in cells) == sorted(claims.index)
     recorded = {f"recipe `{run.recipe}`": run.verdicts for run in load_full_runs().studies}
@@ -203,7 +214,8 @@ def test_the_page_on_the_paper_has_the_recorded_verdicts() -> None:
 def test_finished_runs_are_recorded_and_quick_ones_refused(study: Study, tmp_path: Path) -> None:
     target = tmp_path / "runs.toml"
     target.write_bytes(TARGET.read_bytes())
-    tabulate()["claims"].to_csv(study.folder / "claims.csv", index=False)
+    make_tables()["claims"].to_csv(study.folder / "claims.csv", index=False)
+    study.settings.change({"is_paper": True}).write(study.folder / "settings.toml")
     match = tmp_path / "match"
     match.mkdir()
     (match / "answer.txt").write_text(f"No: none.\nNearest: far.\n{NOTE} none.\n")
@@ -218,22 +230,15 @@ def test_finished_runs_are_recorded_and_quick_ones_refused(study: Study, tmp_pat
     assert runs.answer == ("No: none.", "Nearest: far.")
     assert runs.notes == (f"{NOTE} none.",)
     assert target.read_text().startswith("# What full runs found.")
-    quick = Study(study.settings.model_copy(update={"quick_run": True}), study.folder)
-    quick.settings.write(study.folder / "settings.toml")
-    with (
-        pytest.warns(match="was changed"),
-        pytest.raises(UserError, match="was a quick run; only full runs"),
-    ):
+    quick = {"is_paper": True, "quick_run": True}
+    study.settings.model_copy(update=quick).write(study.folder / "settings.toml")
+    with pytest.raises(UserError, match="was a quick run; only full runs"):
         record_runs([study.folder], None, target)
 
 
 def test_doubt_against_the_truth_opens_the_report(study: Study) -> None:
-    tables = study.folder / "frontier" / "tables"
-    tables.mkdir(parents=True)
-    make_frontier(0.1, 0.3).to_csv(tables / "frontier.csv", index=False)
-    pd.DataFrame({"condition": ["reversal"], "truth": [0.5]}).to_csv(tables / "example.csv")
-    own = tabulate()
-    sections = list_sections(study, own["claims"], own["means"], ["doubt_example", "prior"])
+    result = make_result(study, make_tables(), make_truth(0.1, 0.3))
+    sections = list_sections(result, ["truth", "prior"])
     assert [section.opens for section in sections] == [True] + [False] * (len(sections) - 1)
-    assert sections[0].figures == ["doubt_example"]
+    assert sections[0].figures == ["truth"]
     assert len(sections[0].sentences) == 4

@@ -91,7 +91,7 @@ def run_study(
         settings = settings.change(changes or {}, quick=quick)
     else:
         settings = load_study(settings, changes, quick=quick)
-    folder, is_paper = Path(out), settings.judge_claims
+    folder, is_paper = Path(out), settings.is_paper
     with hold_folder(folder):
         refuse_foreign_files(folder / "records", WRITTEN)
         study = prepare(settings, folder)

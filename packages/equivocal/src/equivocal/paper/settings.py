@@ -100,7 +100,7 @@ class StudySettings(SettingsTable):
         parameters: "slips:rare=0.02".
     training, stimuli, inference, path, exact, nuts
         The tables of a study file.
-    judge_claims : bool
+    is_paper : bool
         Whether this is the study of the paper: its claims are judged, and the numbers that it
         prints stand beside ours.
     keep_posteriors : bool
@@ -121,7 +121,7 @@ class StudySettings(SettingsTable):
     path: PathSettings = PathSettings()
     exact: ExactSettings = ExactSettings()
     nuts: NutsSettings = NutsSettings()
-    judge_claims: bool = False
+    is_paper: bool = False
     keep_posteriors: bool = True
     folder: str = Field(default="", exclude=True)
     given: tuple[str, ...] = Field(default=(), exclude=True)

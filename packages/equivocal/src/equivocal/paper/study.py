@@ -35,7 +35,7 @@ from equivocal.world import World
 from equivocal.world.items import MAX_BYTES, Items, load_stimuli
 from lastlayer.errors import UserError, check_known, join_names
 from lastlayer.files import ensure_writable, write_text_atomically
-from lastlayer.front import check_method
+from lastlayer.sampling import check_method
 
 __all__ = ["Study", "check_study", "list_non_relevant", "prepare"]
 
