@@ -40,7 +40,6 @@ from equivocal.doubt.frontier import (
 from equivocal.doubt.run_frontier import FEWEST, MORE_LAYERS, FrontierSettings, map_frontier
 from equivocal.doubt.run_learning import ALONG, follow_learning
 from equivocal.network.train_or_load import choose_training
-from equivocal.paper.claims import select_kinds
 from equivocal.result import write_tables
 from equivocal.statistics.summaries import compare_with_zero
 from equivocal.store import read_table, read_toml
@@ -63,6 +62,15 @@ def measure_corpora(arguments: argparse.Namespace) -> Tables:
         map_frontier("slips", folders[-1], training=training, settings=FEWEST)
     name = "frontier_corpora" + f"_{arguments.recipe}" * (arguments.recipe != "fast")
     return {name: collect_corpora(folders)}
+
+
+def select_kinds(table: pd.DataFrame) -> dict[str, pd.DataFrame]:
+    """Select trained networks, the paper's sampler at its end, and the converged posterior."""
+    found = {"trained": table[table["kind"] == "trained"]}
+    for sampler, kind in (("paper", "paper's sampler"), ("converged", POSTERIOR)):
+        own = table[(table["kind"] == kind) & (table["prior_variance"] == 1)]
+        found[sampler] = own[own["value"] == (own["value"].max() if sampler == "paper" else 1)]
+    return found
 
 
 def collect_corpora(folders: Sequence[Path]) -> pd.DataFrame:

@@ -2,8 +2,7 @@
 
     python -m benchmarks.same_results runs/old runs/new
 
-Compares networks, posteriors, answers, tables and claims, of the study and of its `frontier/`,
-number by number. Times that a run measured of itself are left out. Prints each file that differs
+Compares networks, posteriors, answers, tables and claims number by number. Times that a run measured of itself are left out. Prints each file that differs
 with its largest difference, and exits with code 1 if there is one, or a file that one folder lacks.
 """
 
@@ -13,12 +12,13 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-import xarray as xr
 from safetensors.numpy import load_file
+
+from equivocal.store import read_dataset
 
 COMPARED = ("**/*.safetensors", "*.nc", "**/*.csv")
 TIMES = ("seconds",)  # columns and attributes whose names hold one of these
-TEXTS_WITH_TIMES = ("claims.csv", "frontier_summary.csv")  # a claim is about the time of NUTS
+TEXTS_WITH_TIMES = ("claims.csv",)  # a claim is about the time of NUTS
 
 
 def find_differences(old: Path, new: Path) -> Iterator[str]:
@@ -51,7 +51,7 @@ def load_values(path: Path) -> dict[str, np.ndarray]:
     if path.suffix == ".safetensors":
         values = load_file(path)
     elif path.suffix == ".nc":
-        dataset = xr.load_dataset(path, engine="scipy")
+        dataset = read_dataset(path)
         values = {str(name): part.values for name, part in dataset.variables.items()}
         values |= {str(name): np.asarray(value) for name, value in dataset.attrs.items()}
     else:

@@ -27,7 +27,7 @@ OTHERS = {
 OTHERS |= {"equivocal/figure_style", "equivocal/network/train_or_load", "equivocal"}
 OTHERS |= {"lastlayer/errors", "lastlayer/files", "lastlayer/machine"}
 # where a key is not defined beside what makes its result
-MAKERS = {"equivocal.paper.stages.PROBE_CODE": "equivocal.paper.activations"}
+MAKERS = {"equivocal.paper.study.BELIEF_CODE": "equivocal.paper.inference"}
 
 
 def list_keys() -> Iterator[tuple[str, tuple[str, ...], str]]:
