@@ -25,6 +25,8 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+from equivocal.doubt.run_frontier import FEWEST, MORE_LAYERS, FrontierSettings, map_frontier
+from equivocal.doubt.run_learning import ALONG, follow_learning
 
 from benchmarks.machine import RESULTS, describe_machine
 from equivocal.doubt.figures import draw_frontier
@@ -37,8 +39,6 @@ from equivocal.doubt.frontier import (
     find_pareto,
     summarise_frontier,
 )
-from equivocal.doubt.run_frontier import FEWEST, MORE_LAYERS, FrontierSettings, map_frontier
-from equivocal.doubt.run_learning import ALONG, follow_learning
 from equivocal.network.train_or_load import choose_training
 from equivocal.result import write_tables
 from equivocal.statistics.summaries import compare_with_zero

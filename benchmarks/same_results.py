@@ -2,8 +2,9 @@
 
     python -m benchmarks.same_results runs/old runs/new
 
-Compares networks, posteriors, answers, tables and claims number by number. Times that a run measured of itself are left out. Prints each file that differs
-with its largest difference, and exits with code 1 if there is one, or a file that one folder lacks.
+Compares networks, posteriors, answers, tables and claims number by number. Times that a run
+measured of itself are left out. Prints each file that differs with its largest
+difference, and exits with code 1 if there is one, or a file that one folder lacks.
 """
 
 import sys

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import xarray as xr
+from benchmarks.same_results import find_differences
 from scipy import stats
 
 from equivocal.network import Run
@@ -342,3 +343,11 @@ def test_a_study_that_is_refused_changes_nothing(finished: StudyResult) -> None:
         run_study(finished.study.settings, finished.folder, changes=changes)
     after = {path: path.read_bytes() for path in finished.folder.rglob("*") if path.is_file()}
     assert after == files
+
+
+def test_two_workers_give_the_same_bits_as_none(small_run: Run, tmp_path: Path) -> None:
+    for workers in (1, 2):
+        study = made(tmp_path / str(workers), small_run)
+        run_study(study.settings, study.folder, workers=workers)
+        assert len(list(study.folder.glob("posteriors/*/*"))) == 8
+    assert [*find_differences(tmp_path / "1" / "out", tmp_path / "2" / "out")] == []
