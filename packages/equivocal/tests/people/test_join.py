@@ -314,7 +314,6 @@ def test_values_are_kept_as_written_or_else_as_numbers(tmp_path: Path, items, va
         ({"where": ["positon=1"]}, "'positon': did you mean 'position'?"),
         ({"measures": "item,position\n1,1\n"}, "no column of numbers"),
         ({"measures": "itm,update\n1,1\n"}, "joined to trials: there are itm, update."),
-        ({"trials": "participant;item;rt\np1;1;300,5\n"}, "semicolons or tabs, and must be by"),
         ({"trials": "participant,item,rt\np1,1,the,300\n"}, "row 2 has more cells than the head"),
         ({"measures": "item,update\n"}, "no rows below its header"),
         ({"measures": "item,update\n1,2\n"}, "column position with several values"),
