@@ -267,7 +267,7 @@ def test_an_interrupt_at_any_line_leaves_a_store_that_resumes(tmp_path: Path) ->
 def test_keys_depend_on_everything_they_are_given(tmp_path: Path) -> None:
     code = ["lastlayer/errors.py"]
     keys = [hash_content(*parts, code=code) for parts in ((), (1,), ("1",), ({"a": 1, "b": 2},))]
-    keys.append(hash_content(code=["errors.py"]))
+    keys.append(hash_content(code=["equivocal/errors.py"]))
     assert len(set(keys)) == 5
     assert hash_content({"b": 2, "a": 1}, code=code) == keys[3]
     (tmp_path / "a").write_text("a")
