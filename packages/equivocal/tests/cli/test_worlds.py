@@ -64,3 +64,18 @@ def test_bad_noise_of_a_large_world_is_one_sentence(
     text += '[[constructions]]\nname = "active"\norder = ["agent", "action", "patient"]\n'
     (tmp_path / "large.toml").write_text(f"{text}[noise.slip]\n{noise}\n")
     assert message in fails("world", "check", "large.toml", cwd=tmp_path)
+
+
+def test_a_table_becomes_a_world_and_is_never_written_over(tmp_path: Path) -> None:
+    rows = "agent,action,patient,frequency\ndoctor,treat,patient,3\npatient,call,nurse,1\n"
+    (tmp_path / "events.csv").write_text(rows)
+    command = ["world", "from-table", "events.csv", "--passive", "--out", "mine.toml"]
+    done = run(*command, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "2 events, 4 sentences" in done.stdout
+    assert "in order" in run("world", "check", "mine.toml", cwd=tmp_path).stdout
+    assert "exists already" in fails(*command, cwd=tmp_path)
+    (tmp_path / "events.csv").write_text(rows.replace(",3", ",0"))
+    message = fails(*command[:-1], "other.toml", cwd=tmp_path)
+    assert "events.csv row 2, column frequency" in message
+    assert not (tmp_path / "other.toml").exists()

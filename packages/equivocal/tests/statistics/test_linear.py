@@ -1,6 +1,5 @@
 """The mixed model agrees with dense likelihoods, statsmodels, and equivalent regressions."""
 
-
 import numpy as np
 import pytest
 from scipy import stats

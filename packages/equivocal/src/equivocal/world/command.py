@@ -55,14 +55,42 @@ def new(
     """Write a small commented world file to start from."""
     from equivocal.world import read_example
 
-    if path.suffix != ".toml":
-        raise UserError(
-            f"a world file ends in .toml, got {str(path)!r}; try {path.with_suffix('.toml')}."
-        )
-    if path.exists():
-        raise UserError(f"{path} exists already; choose another name or remove it first.")
+    _check_new(path)
     write_text_atomically(path, read_example())
     out.print(f"wrote {path}; change it, then `equivocal world check {path}`", soft_wrap=True)
+
+
+@world.command("from-table", epilog=console.list_examples("world from-table"))
+def from_table(
+    events: Annotated[Path, typer.Argument(help="A table with a row for each event (.csv).")],
+    out_file: Annotated[Path, typer.Option("--out", help="Where to write the world (.toml).")],
+    words: Annotated[
+        Path | None, typer.Option(help="A table with a row for each word: its features.")
+    ] = None,
+    passive: Annotated[
+        bool, typer.Option("--passive", help="Say a fifth of the events in the passive.")
+    ] = False,
+    order: Annotated[
+        str, typer.Option(help="The order of subject, verb and object: SVO, SOV, VSO, …")
+    ] = "SVO",
+) -> None:
+    """Write a world from a table of events: columns `action`, other roles, and a frequency.
+
+    Cells of a role may be empty. In place of `frequency` there may be a `probability` or a mean
+    `rating`, of which a point more doubles the frequency; without any, events are equally frequent.
+    """
+    from equivocal.world import World
+    from equivocal.world.from_table import write_world_from_tables
+
+    _check_new(out_file)
+    text = write_world_from_tables(events, words, name=out_file.stem, passive=passive, order=order)
+    made = World.from_toml(text, str(out_file))
+    write_text_atomically(out_file, text)
+    out.print(
+        f"wrote {out_file}: {len(made.events):,} events, {_qualify_counts(made)}"
+        f"{len(made.sentences):,} sentences; change it, then `equivocal world check {out_file}`",
+        soft_wrap=True,
+    )
 
 
 @world.command(epilog=console.list_examples("world check"))
@@ -76,6 +104,16 @@ def check(name: Name) -> None:
         f"{len(world.units)} units, {_qualify_counts(world)}{len(world.sentences):,} sentences.",
         soft_wrap=True,
     )
+
+
+def _check_new(path: Path) -> None:
+    """Refuse to overwrite a file, and names that are not those of world files."""
+    if path.suffix != ".toml":
+        raise UserError(
+            f"a world file ends in .toml, got {str(path)!r}; try {path.with_suffix('.toml')}."
+        )
+    if path.exists():
+        raise UserError(f"{path} exists already; choose another name or remove it first.")
 
 
 def _qualify_counts(world: "World") -> str:
