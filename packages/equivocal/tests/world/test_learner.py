@@ -11,7 +11,7 @@ from equivocal.world.corpus import Corpus
 from equivocal.world.derivations import Derivations
 from equivocal.world.grammar import NO_FILLER
 from equivocal.world.learner import CountingLearner
-from equivocal.world.learning import FormLearner, learn
+from equivocal.world.learning import FormLearner, learn, map_rational_beliefs
 from equivocal.world.queries import list_constituents
 from lastlayer.errors import UserError
 
@@ -289,3 +289,22 @@ def test_entropies_split_into_two_parts(tiny: World) -> None:
     np.testing.assert_allclose(table["total"], table["aleatoric"] + table["epistemic"])
     with pytest.raises(UserError, match="unknown prior 'count': did you mean 'counts'"):
         learn(tiny, tiny.sample(1), "count")
+
+
+def test_beliefs_about_the_unheard_depend_on_two_numbers() -> None:
+    """More so the more anything may act, less so the more speakers slip; at the ends, sure."""
+    heard = World.load("paper").sample(2_000)
+    table = map_rational_beliefs(
+        World.load("slips", rare=0),
+        heard,
+        "during dinner, the pizza eats the woman",
+        "agent",
+        "pizza",
+        pseudo_counts=[0.01, 1.0, 100.0],
+        slips=[0.0, 1e-6, 1e-3, 0.1],
+    )
+    grid = table.pivot(index="pseudo_count", columns="slip", values="belief").to_numpy()
+    np.testing.assert_allclose(grid[:, 0], 1.0)  # who never slips means what is said
+    assert (np.diff(grid, axis=1) < 0).all()
+    assert (np.diff(grid[:, 1:], axis=0) > 0).all()
+    assert grid[0, -1] < 1e-4

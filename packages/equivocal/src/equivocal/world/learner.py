@@ -116,10 +116,16 @@ class CountingLearner(Learner):
     """A learner with a Dirichlet prior of total `pseudo_count` for every choice."""
 
     def __init__(
-        self, world: World, corpus: Corpus, *, pseudo_count: float = 1.0, **options: Any
+        self,
+        world: World,
+        corpus: Corpus,
+        *,
+        pseudo_count: float = 1.0,
+        noise: float | None = None,  # a known probability of each kind of noise
+        **options: Any,
     ) -> None:
         super().__init__(world, **options)
-        self.alpha = pseudo_count
+        self.alpha, self.known_noise = pseudo_count, noise
         action = world.grammar.action_role
         others = [role for role in range(len(world.roles)) if role != action]
         self.order = [action, *others]
@@ -242,6 +248,8 @@ class _Choices:
 
     def noise(self, name: str) -> Array:
         """Return the probability of a noise; in draws, those of all noises sum to at most 1."""
+        if self.learner.known_noise is not None:
+            return np.array([self.learner.known_noise])
         names = [*self.learner.world.file.noise]
         outcomes = 1 + len(names)  # one noise, or none
         drawn = {

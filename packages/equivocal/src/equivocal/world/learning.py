@@ -5,8 +5,12 @@ world, and the truth, which knows everything: *counts* (`equivocal.world.learner
 constructions and kinds of noise; *pooled* also expects that what is usually acted upon acts about
 as seldom with one action as with another; *form* knows the file of the world and infers the values
 of its declared parameters alone, so that nobody could do better. `learn` chooses one.
+
+`map_rational_beliefs` asks a counting learner about what it never heard: its belief then depends on
+two numbers, how much it expects that anything may act, and how often it expects that speakers slip.
 """
 
+from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -25,10 +29,12 @@ from equivocal.world.world import World
 from lastlayer.errors import UserError, check_known
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from equivocal.world.learner import _Choices
     from equivocal.world.spelling import Utterance
 
-__all__ = ["FormLearner", "PooledLearner", "learn"]
+__all__ = ["FormLearner", "PooledLearner", "learn", "map_rational_beliefs"]
 
 FORM_DRAWS = 48  # each computes the probabilities of all derivations
 STEP = 1e-3  # of finite differences, on the logit scale
@@ -310,3 +316,52 @@ def learn(
         return FormLearner(world, corpus, draws=draws, seed=seed)
     kind = PooledLearner if prior == "pooled" else CountingLearner
     return kind(world, corpus, pseudo_count=pseudo_count, draws=draws, seed=seed)
+
+
+def map_rational_beliefs(
+    world: World,
+    corpus: Corpus,
+    text: str,
+    role: str,
+    filler: str,
+    *,
+    pseudo_counts: Sequence[float],
+    slips: Sequence[float],
+) -> "pd.DataFrame":
+    """Compute a belief for every weight of the prior and every probability of noise.
+
+    Parameters
+    ----------
+    world : World
+        With the noise that the listener reckons with; `slips` with `rare=0` is `paper` with slips.
+    corpus : Corpus
+        What the listener has heard, in this world or one with the same words and constructions.
+    text, role, filler : str
+        The belief: that `filler` has this role, after these words.
+    pseudo_counts : sequence of float
+        Values of α: how many sentences the expectation is worth that anything may act.
+    slips : sequence of float
+        Probabilities of noise, known to the listener.
+
+    Returns
+    -------
+    DataFrame
+        Columns pseudo_count, slip, belief.
+    """
+    import pandas as pd
+
+    heard = Corpus(world, corpus.derivations)
+    utterance, number = world.parse(text), world.roles.index(role)
+    unit, rows = world.units.index(filler), []
+    for alpha in pseudo_counts:
+        # the weight of what was meant is linear in the probability of noise
+        ends = [
+            CountingLearner(world, heard, pseudo_count=alpha, noise=noise) for noise in (0.0, 1.0)
+        ]
+        (units0, total0), (units1, total1) = (
+            learner._weigh(utterance, number, None) for learner in ends
+        )
+        for slip in slips:
+            belief = (1 - slip) * units0[0, unit] + slip * units1[0, unit]
+            rows.append((alpha, slip, belief / ((1 - slip) * total0[0] + slip * total1[0])))
+    return pd.DataFrame(rows, columns=["pseudo_count", "slip", "belief"])
