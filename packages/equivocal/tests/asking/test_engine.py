@@ -166,7 +166,6 @@ def test_networks_of_ones_own_answer_as_in_python(
         ("the egg is eaten by the man", {}, "sg2018"),
         ("", {}, "The sentence is empty"),
         ("egg " * 31, {}, "31 words, at most 30"),
-        ("egg \N{SLICE OF PIZZA}", {}, "not a word of this world"),
         ("egg\x07", {}, "U+0007"),
         ("during", {}, "“during” is the last word"),
         ("egg", {"step": 2}, "no step 2; choose from 0, 1"),

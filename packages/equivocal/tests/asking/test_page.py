@@ -259,7 +259,7 @@ def test_a_world_of_ones_own_is_trained_and_opened(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stderr
     page = tmp_path / "pages" / "garden.html"
-    assert "in the new folder pages" in done.stdout
+    assert "wrote pages/garden.html" in done.stdout
     assert (tmp_path / "opened").read_text() == page.as_uri()
     assert os.listdir(tmp_path / "cache")
 

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from equivocal.asking.shipped import find_time, list_shipped
 from needs import needs
 from tests.cli.commands import COMMAND, fails, run, run_process
 
@@ -59,10 +58,7 @@ def test_first_question_trains_and_says_where_it_is_kept(
     assert "Reads: the dog chases the cat" in printed
     assert printed.startswith(SENTENCE)  # the answer comes first
     note = " ".join(printed.split())
-    assert note.endswith(
-        "This is the converged posterior; the paper stops before, at a τ that its answer names: "
-        "--step 17."
-    )
+    assert note.endswith("This is the converged posterior; the paper stops before, at --step 17.")
 
 
 def test_second_question_is_answered_from_the_cache(
@@ -137,19 +133,10 @@ def test_a_full_disk_is_said_in_one_sentence(first: tuple[str, str], garden_fold
 def test_the_time_stands_beside_the_step_of_the_paper() -> None:
     """As the files of the package have it, for each prior variance; none of it needs sampling."""
     for variance, time in ((1.0, "0.0011"), (0.01, "0.18")):
-        chosen = ("ask", "the man eats", "--prior-variance", str(variance))
-        shipped = list_shipped()["slips"]
-        assert f"{find_time(shipped, variance, 17):.2g}" == time
-        converged, paper = (
-            " ".join(run(*chosen, *more).stdout.split()) for more in ((), ("--step", "17"))
-        )
-        assert paper.startswith(f"the man eats at step 17 (τ = {time}) Reads: ")
-        assert converged.endswith(
-            f"This is the converged posterior; the paper stops before, at τ = {time}: --step 17."
-        )
-        assert (
-            f"This is step 17 (τ = {time}) of the paper's sampler, where the paper stops" in paper
-        )
+        chosen = ("ask", "the man eats", "--prior-variance", str(variance), "--step", "17")
+        printed = " ".join(run(*chosen).stdout.split())
+        assert printed.startswith(f"the man eats at step 17 (τ = {time}) Reads: ")
+        assert f"This is step 17 (τ = {time}) of the paper's sampler, where the paper" in printed
 
 
 def test_all_networks_of_a_folder_answer(first: tuple[str, str], garden_folder: Path) -> None:
@@ -180,7 +167,7 @@ def test_step_and_prior_are_options(first: tuple[str, str], garden_folder: Path)
         (["the dgo chases"], "unknown word 'dgo': did you mean 'dog'?"),
         ([""], "is empty"),
         (["dog " * 2_000], "characters, at most"),
-        (["the dog\x1b[31m chases"], "control character, U+001B"),
+        (["the dog\x1b[31m chases"], "control character, '\\x1b'"),
         (["the cat is chased"], "for passives, ask another one, such as --world sg2018"),
         (["собака"], "unknown word 'собака'"),
         (["the dog", "--step", "later"], "step 'later' is not available; choose from 0, 1"),

@@ -4,6 +4,7 @@
 interface: do not rename them.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from math import isnan
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -62,6 +63,8 @@ class Answer:
     bayes: Floats
     low: Floats
     high: Floats
+    # exact probability that roles have these fillers, all together, after some words
+    find_joint: Callable[["Utterance", dict[str, str]], float]
     truth: NDArray[np.float64]  # NaN where the words so far are impossible
     entropy: Floats  # (word, role): summed over the role's candidates, in nats
     epistemic: Floats  # (word, role): the epistemic part of `entropy`
@@ -69,8 +72,6 @@ class Answer:
     indicated: dict[str, str] = field(default_factory=dict)  # role → word, by syntax alone
     verbs: dict[str, str] = field(default_factory=dict)  # action → its inflected form
     networks: tuple["Answer", ...] = ()  # the answer of each network alone
-    # exact probability of all parts of a reading together, where it is known, by `name_parts`
-    joint: dict[tuple[Any, ...], float] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         return f"<Answer to {self.sentence!r}: {self.summary}>"
@@ -310,16 +311,9 @@ class Answer:
         -------
         dict
             What `equivocal ask --json` prints for the sentence.
-
-        Raises
-        ------
-        UserError
-            Where `top` is not a positive whole number.
         """
         from equivocal.asking.rendering import list_answer
 
-        if not isinstance(top, int) or top < 1:
-            raise UserError(f"top must be a whole number of fillers, 1 or more, got {top!r}.")
         return list_answer(self, top)
 
     def to_dataframe(self) -> "pd.DataFrame":

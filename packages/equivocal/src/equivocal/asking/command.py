@@ -22,7 +22,6 @@ from lastlayer.files import write_text_atomically
 
 if TYPE_CHECKING:
     from equivocal.asking.answer import Answer, Belief
-    from equivocal.asking.listeners import Listeners
     from equivocal.asking.source import Source
 
 BAR = 8  # characters
@@ -115,7 +114,7 @@ def ask(
         out.print(Group(*shown))
     if out.width < NARROWEST:
         err.print(f"the tables need {NARROWEST} columns; widen the window, or use --json")
-    show_note("ask", step=_explain_step(listeners, answers[0]))
+    show_note("ask", step=_explain_step(answers[0]))
 
 
 def _render_answer(answer: "Answer", top: int) -> RenderableType:
@@ -130,20 +129,18 @@ def _render_answer(answer: "Answer", top: int) -> RenderableType:
     return Group(heading, Text(answer.summary), *tables, Text())
 
 
-def _explain_step(listeners: "Listeners", answer: "Answer") -> str:
+def _explain_step(answer: "Answer") -> str:
     """Say where the sampler of an answer stood, and how to get another answer."""
     from equivocal.asking.source import CONVERGED, PAPER_STEP
     from equivocal.asking.summary import describe_step
 
-    if answer.step != CONVERGED:
-        stops = ", where the paper stops" if answer.step == PAPER_STEP else ""
-        return (
-            f"This is {describe_step(answer.step, answer.time)} of the paper's sampler{stops}; the "
-            f"posterior itself, --step {CONVERGED}, may answer otherwise."
-        )
-    time = listeners.find_paper_time(answer.prior_variance)
-    where = ", at a τ that its answer names" if time is None else f", at τ = {time:.2g}"
-    return f"This is the converged posterior; the paper stops before{where}: --step {PAPER_STEP}."
+    if answer.step == CONVERGED:
+        return f"This is the converged posterior; the paper stops before, at --step {PAPER_STEP}."
+    stops = ", where the paper stops" if answer.step == PAPER_STEP else ""
+    return (
+        f"This is {describe_step(answer.step, answer.time)} of the paper's sampler{stops}; the "
+        f"posterior itself, --step {CONVERGED}, may answer otherwise."
+    )
 
 
 def _render_word(answer: "Answer", position: int, top: int) -> Table:
@@ -230,13 +227,9 @@ def page(
         better = out_file / "page.html" if out_file.is_dir() else f"{out_file}.html"
         raise UserError(f"a page ends in .html, got {str(out_file)!r}; try {str(better)!r}.")
     text = build_page(_choose_sources(world or [], run))
-    folder = out_file.parent
-    made = (
-        "" if folder.is_dir() else f" in the new folder {folder}"
-    )  # so that a mistyped folder is noticed
     write_text_atomically(out_file, text)
     size = len(text.encode()) / MEGABYTE
-    out.print(f"wrote {out_file}{made} ({size:.1f} MB); open it in a browser", soft_wrap=True)
+    out.print(f"wrote {out_file} ({size:.1f} MB); open it in a browser", soft_wrap=True)
     if show:
         webbrowser.open(out_file.resolve().as_uri())
 

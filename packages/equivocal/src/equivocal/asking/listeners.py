@@ -1,8 +1,6 @@
 """`ask`, and the `Listeners` behind it: trained networks with their ensembles, ready to answer."""
 
-import unicodedata
 from functools import lru_cache
-from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +12,8 @@ from equivocal.asking.answer import Answer
 from equivocal.asking.closed_form import Floats, compute_beliefs
 from equivocal.asking.ensembles import LastLayers, Logits, compute_semantic_update
 from equivocal.asking.posteriors import open_own
-from equivocal.asking.shipped import find_time, open_shipped
-from equivocal.asking.source import CONVERGED, PAPER_STEP, Source
-from equivocal.asking.summary import find_parts, name_parts
+from equivocal.asking.shipped import open_shipped
+from equivocal.asking.source import CONVERGED, Source
 from equivocal.asking.vocabulary import Vocabulary, find_indicated_roles
 from equivocal.world import Utterance, World
 from equivocal.world.queries import NO_NODE
@@ -25,7 +22,6 @@ from lastlayer.errors import UserError, join_names
 __all__ = ["MOST_WORDS", "Listeners", "ask", "parse_sentence"]
 
 MOST_WORDS = 30  # far longer than any sentence of a world; keeps an answer to milliseconds
-PICTURES = {"So", "Sc", "Sk"}  # Unicode categories of emoji, currency signs and other symbols
 
 
 def ask(
@@ -85,17 +81,9 @@ def parse_sentence(world: World, text: str) -> Utterance:
     """Parse a sentence into words of a world, or refuse it in one clear sentence."""
     if not isinstance(text, str):
         raise UserError(f"a sentence is text, got {type(text).__name__}.")
-    for place, sign in enumerate(text.strip(), start=1):
-        kind = unicodedata.category(sign)
-        if kind.startswith("C"):
-            raise UserError(
-                f"the sentence has a control character, U+{ord(sign):04X}, at position {place}; "
-                "leave it out."
-            )
-        if kind in PICTURES:
-            raise UserError(
-                f"{sign!r} at position {place} is not a word of this world; leave it out."
-            )
+    odd = [sign for sign in text.strip() if not sign.isprintable()]
+    if odd:
+        raise UserError(f"the sentence has a control character, {odd[0]!a}; leave it out.")
     utterance = world.parse(text.strip())
     if len(utterance) > MOST_WORDS:
         raise UserError(
@@ -125,11 +113,6 @@ class Listeners:
         # one pair for each candidate of each role: the roles, then the units of the candidates
         roles, fillers = np.nonzero(self.vocabulary.candidates)
         self._pairs = roles, self.vocabulary.places[fillers]
-
-    def find_paper_time(self, prior_variance: float) -> float | None:
-        """Return the sampler time τ where the paper stops, if the package comes with it."""
-        shipped = self.source.shipped
-        return None if shipped is None else find_time(shipped, prior_variance, PAPER_STEP)
 
     def answer(
         self, text: str, *, prior_variance: float | None = None, step: int | str = CONVERGED
@@ -174,7 +157,7 @@ class Listeners:
             "truth": self._find_truths(utterance),
             "indicated": find_indicated_roles(self.world, utterance),
             "verbs": self.vocabulary.verbs,
-            "joint": {},
+            "find_joint": self.world.true_joint_belief,
         }
 
         def build(network: str, time: float | None, chosen: slice, **more: Any) -> Answer:
@@ -189,9 +172,7 @@ class Listeners:
         alone = tuple(build(name, time, slice(n, n + 1)) for n, (name, time) in named)
         known = [time for time in times if time is not None]
         time = sum(known) / len(known) if known else None
-        answer = build(self.source.name, time, slice(None), networks=alone)
-        self._add_joint(answer)
-        return answer
+        return build(self.source.name, time, slice(None), networks=alone)
 
     def load_layers(self, prior_variance: float, step: int | str) -> list[LastLayers]:
         """Load each network's ensemble at a step of the paper's sampler, or converged."""
@@ -221,7 +202,7 @@ class Listeners:
             updates.append(compute_semantic_update(gestalts))
         return Logits(*(np.stack(values) for values in zip(*each, strict=True))), np.stack(updates)
 
-    def _believe(self, logits: Logits) -> dict[str, Floats]:
+    def _believe(self, logits: Logits) -> dict[str, Any]:
         """Return beliefs (word, role, filler), entropies summed over the candidates of a role."""
         beliefs = compute_beliefs(logits.mean, logits.sd)
         mle = expit(logits.trained).mean(axis=0)
@@ -252,16 +233,6 @@ class Listeners:
                 break
             truth[last] = self._find_truth(node)
         return truth
-
-    def _add_joint(self, answer: Answer) -> None:
-        """Add the exact probabilities of the readings of an answer and of each network's own."""
-        possible = [n for n in range(len(answer.words)) if answer.is_possible(n)]
-        for position, one in product(possible, (answer, *answer.networks)):
-            for parts in find_parts(one, position).values():
-                name = name_parts(position, parts)
-                if name not in answer.joint:  # which all of them share
-                    heard = answer.heard.first(position + 1)
-                    answer.joint[name] = self.world.true_joint_belief(heard, dict(name[1:]))
 
     def _find_truth(self, node: int) -> NDArray[np.float64]:
         """Return exact beliefs (role, filler) after one prefix, NaN for roles never asked."""

@@ -64,7 +64,8 @@ def describe_world(listeners: Listeners) -> dict[str, Any]:
 def describe_networks(listeners: Listeners, steps: list[int]) -> list[dict[str, Any]]:
     """Return the weights of each network, and its ensembles at some steps and at convergence."""
     variance = listeners.settings.prior_variance
-    stops = {step: listeners.load_layers(variance, step) for step in (*steps, CONVERGED)}
+    wanted: list[int | str] = [*steps, CONVERGED]
+    stops = {step: listeners.load_layers(variance, step) for step in wanted}
     return [
         {
             "weights": {

@@ -25,8 +25,6 @@ from equivocal.store.folders import NETWORKS, open_run
 from equivocal.store.locks import hold_folder
 from equivocal.store.store import POSTERIOR_CODE, Store, hash_content
 from equivocal.world import name_role_unit
-from lastlayer.errors import UserError
-from lastlayer.files import UnreadableError
 from lastlayer.tensors import read_tensors
 
 if TYPE_CHECKING:
@@ -42,13 +40,7 @@ def load_weights(source: Source) -> Arrays:
     """Load the weights of a network; default networks are trained first where there are none."""
     if source.run is None:
         _train_default(source)
-    try:
-        return read_tensors(source.network_path, finite=True)[1]
-    except UnreadableError as error:
-        raise UserError(
-            f"{source.network_path} cannot be read ({error.reason}); train again into another "
-            "folder."
-        ) from None
+    return read_tensors(source.network_path, finite=True)[1]
 
 
 def _train_default(source: Source) -> None:
@@ -119,19 +111,13 @@ def load_moments(source: Source, kind: str, variance: float) -> Arrays:
     dict of str to array
         `shift` and `root` at each stop, and the sampler's `time` at each step of a path.
     """
-    compute, what = {
-        "converged": (_compute_converged, "posterior"),
-        "path": (_compute_path, "path of the paper's sampler"),
-    }[kind]
+    compute = _compute_converged if kind == CONVERGED else _compute_path
+    what = "posterior" if kind == CONVERGED else "path of the paper's sampler"
 
     def make() -> Arrays:
         title = f"{what} for prior variance {variance:g}"
-        number, members = source.network, len(source.members)
-        if members == 1 or number == 0:
-            announce(f"the {title} is computed once and cached in {source.folder}")
-        if members > 1:
-            title += f", network {number + 1} of {members}"
-        with progress(title, begin="compiling"):
+        announce(f"the {title} is computed once and cached in {source.folder}")
+        with progress(f"{title}, network {source.network}", begin="compiling"):
             return compute(source, variance)
 
     return Store(source.folder, shared=True).load_or_make(

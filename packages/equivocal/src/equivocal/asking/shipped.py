@@ -6,13 +6,12 @@ or "converged"), stored as the few directions in which the data changed the prio
 """
 
 import json
-from functools import cache
+from functools import cache, partial
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from equivocal.asking.ensembles import LastLayers, Listener, NumpyNetwork
 from equivocal.world import World
@@ -21,7 +20,6 @@ from lastlayer.tensors import read_tensors
 __all__ = [
     "FORMAT",
     "find_shipped",
-    "find_time",
     "list_shipped",
     "list_steps",
     "open_shipped",
@@ -59,63 +57,42 @@ def list_steps(path: Path) -> tuple[int, ...]:
     return 0, *(stop for stop in read_header(path)["stops"] if isinstance(stop, int))
 
 
-def find_time(path: Path, variance: float, step: int) -> float:
-    """Return the sampler time τ at a step, averaged over the networks of a file."""
-    header = read_header(path)
-    names = [f"{number}/time" for number in range(header["networks"])]
-    _, times = read_tensors(path, names=names, kinds=KINDS)
-    at = header["prior_variances"].index(variance), header["stops"].index(step)
-    return float(np.mean([times[name][at] for name in names]))
-
-
 def open_shipped(path: Path) -> list[Listener]:
     """Open the networks of a file."""
     header, arrays = read_header(path), read_tensors(path, kinds=KINDS)[1]
     listeners = []
     for number in range(header["networks"]):
-        own = {
-            name.removeprefix(f"{number}/"): array
-            for name, array in arrays.items()
-            if name.startswith(f"{number}/")
-        }
-        weights = {name: array for name, array in own.items() if "." in name}
-        packed = _Packed(header, own)
-        listeners.append(Listener(NumpyNetwork(weights), packed.load))
+        start = f"{number}/"
+        own = {name[len(start) :]: arrays[name] for name in arrays if name.startswith(start)}
+        network = NumpyNetwork({name: array for name, array in own.items() if "." in name})
+        listeners.append(Listener(network, partial(_unpack, header, own)))
     return listeners
 
 
-class _Packed:
-    """The stored ensembles of one network, unpacked when they are asked for."""
+def _unpack(
+    header: dict[str, Any], arrays: dict[str, np.ndarray], variance: float, step: int | str
+) -> LastLayers:
+    """Unpack the last layers of one network at one stop."""
+    units, size = arrays["shift"].shape[2:]
+    if step == 0:  # the prior
+        shift, nothing = np.zeros((units, size), np.float32), np.zeros((0, size))
+        return LastLayers(variance, shift, [np.zeros(0)] * units, [nothing] * units, 0.0)
+    v, s = header["prior_variances"].index(variance), header["stops"].index(step)
+    ends = np.cumsum(arrays["rank"].astype(int)).reshape(arrays["rank"].shape)[v, s]
+    spans = zip(ends - arrays["rank"][v, s], ends, strict=True)
+    loss, directions = zip(*(_find_loss(arrays, slice(*span)) for span in spans), strict=True)
+    times = arrays["time"][v]
+    time = float(times[s]) if s < len(times) else None
+    shift = arrays["shift"][v, s].astype(np.float32)
+    return LastLayers(variance, shift, list(loss), list(directions), time)
 
-    def __init__(self, header: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
-        self._variances: list[float] = header["prior_variances"]
-        self._steps: list[int | str] = header["stops"]
-        self._arrays = arrays
-        ends = np.cumsum(arrays["rank"].astype(int)).reshape(arrays["rank"].shape)
-        self._starts, self._ends = ends - arrays["rank"], ends
 
-    def load(self, variance: float, step: int | str) -> LastLayers:
-        """Return the last layers at one stop."""
-        units, size = self._arrays["shift"].shape[2:]
-        if step == 0:  # the prior
-            shift, nothing = np.zeros((units, size), np.float32), np.zeros((0, size))
-            return LastLayers(variance, shift, [np.zeros(0)] * units, [nothing] * units, 0.0)
-        v, s = self._variances.index(variance), self._steps.index(step)
-        spans = zip(self._starts[v, s], self._ends[v, s], strict=True)
-        found = [self._find_loss(slice(*span)) for span in spans]
-        times = self._arrays["time"][v]
-        time = float(times[s]) if s < len(times) else None
-        shift = self._arrays["shift"][v, s].astype(np.float32)
-        return LastLayers(
-            variance, shift, [loss for loss, _ in found], [each for _, each in found], time
-        )
+def _find_loss(arrays: dict[str, np.ndarray], span: slice) -> tuple[np.ndarray, np.ndarray]:
+    """Return l and d with I − Σ l d dᵀ = R², where R = I − Σ a u uᵀ as stored.
 
-    def _find_loss(self, span: slice) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return l and d with I − Σ l d dᵀ = R², where R = I − Σ a u uᵀ as stored.
-
-        R² = I − Uᵀ (2A − A U Uᵀ A) U, with the u as rows of U and A = diag(a).
-        """
-        u = self._arrays["directions"][span].astype(np.float64)
-        a = self._arrays["weight"][span].astype(np.float64)
-        loss, vectors = np.linalg.eigh(2 * np.diag(a) - a[:, None] * (u @ u.T) * a)
-        return loss, vectors.T @ u
+    R² = I − Uᵀ (2A − A U Uᵀ A) U, with the u as rows of U and A = diag(a).
+    """
+    u = arrays["directions"][span].astype(np.float64)
+    a = arrays["weight"][span].astype(np.float64)
+    loss, vectors = np.linalg.eigh(2 * np.diag(a) - a[:, None] * (u @ u.T) * a)
+    return loss, vectors.T @ u

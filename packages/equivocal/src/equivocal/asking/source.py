@@ -120,7 +120,9 @@ class Source:
             )
         if not isinstance(world, World):
             world = World.load(DEFAULT_WORLD if world is None else world)
-        return cls(world, world.text, None, 0, settings, _choose_folder(world, settings))
+        one = cls(world, world.text, None, 0, settings, _choose_folder(world, settings))
+        number = settings.training.get("networks", TRAINING["networks"])
+        return replace(one, together=tuple(replace(one, network=n) for n in range(number)))
 
     @property
     def run_folder(self) -> Path:
@@ -130,10 +132,7 @@ class Source:
     @property
     def members(self) -> tuple["Source", ...]:
         """Each network that is asked, as a source of its own."""
-        if self.run is not None:
-            return self.together or (self,)
-        number = self.settings.training.get("networks", TRAINING["networks"])
-        return tuple(replace(self, network=network) for network in range(number))
+        return self.together or (self,)
 
     @property
     def network_path(self) -> Path:
@@ -163,9 +162,8 @@ class Source:
             return f"the networks of world {self.world.name} that come with the package"
         if self.run is None:
             return f"the default networks of world {self.world.name}"
-        if self.together:
-            return f"the {len(self.together)} networks in {self.run}"
-        return f"network {self.network} of {self.run}"
+        several = f"the {len(self.together)} networks in"
+        return f"{several if self.together else f'network {self.network} of'} {self.run}"
 
     @property
     def member_names(self) -> tuple[str, ...]:

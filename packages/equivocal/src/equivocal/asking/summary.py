@@ -12,7 +12,7 @@ or, where that is unknown, the most uncertain. Last, where the doubt lies.
 Change the wording in `static/summary.js` too; that file is given the bounds below.
 """
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -61,25 +61,22 @@ def summarise(answer: "Answer", position: int) -> str:
 
 def find_readings(answer: "Answer", position: int) -> list[Reading]:
     """Find the reading after a word, and its rival if it has one."""
+    best = {role: _find_best(answer, position, role) for role in _list_asked(answer)}
+    parts = {role: belief for role, belief in best.items() if belief.bayes >= EARLY}
+    if not parts:
+        return []
+    kinds = {"reading": parts, **_find_rival(answer, position, parts)}
     return [
-        Reading(kind, parts, answer.joint.get(name_parts(position, parts)))
-        for kind, parts in find_parts(answer, position).items()
+        Reading(kind, each, _find_truth(answer, position, each)) for kind, each in kinds.items()
     ]
 
 
-def name_parts(position: int, parts: Parts) -> tuple[Any, ...]:
-    """Name the parts of a reading after a word, as `Answer.joint` does."""
-    return position, *((role, belief.filler) for role, belief in parts.items())
-
-
-def find_parts(answer: "Answer", position: int) -> dict[str, Parts]:
-    """Find the parts of the reading after a word, and of its rival if it has one, by kind."""
-    found = {
-        role: belief
-        for role in _list_asked(answer)
-        if (belief := _find_best(answer, position, role)).bayes >= EARLY
-    }
-    return {"reading": found, **_find_rival(answer, position, found)} if found else {}
+def _find_truth(answer: "Answer", position: int, parts: Parts) -> float | None:
+    """Find the exact probability of all parts together."""
+    if not answer.is_possible(position):
+        return None
+    fillers = {role: belief.filler for role, belief in parts.items()}
+    return answer.find_joint(answer.heard.first(position + 1), fillers)
 
 
 def _list_asked(answer: "Answer") -> list[str]:
