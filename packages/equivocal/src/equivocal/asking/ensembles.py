@@ -88,7 +88,7 @@ def compute_semantic_update(gestalts: Floats) -> Floats:
 
     Rabovsky, Hansen and McClelland (2018) link this measure to the N400.
     """
-    return np.abs(np.diff(gestalts, axis=0, prepend=0)).sum(axis=1)
+    return np.asarray(np.abs(np.diff(gestalts, axis=0, prepend=0)).sum(axis=1))
 
 
 class Logits(NamedTuple):
