@@ -44,16 +44,9 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 from scipy import stats
 
+from benchmarks.cross_validation import STRENGTHS, choose_decay, cross_validate
 from benchmarks.machine import RESULTS, describe_machine
-from equivocal.network import (
-    STRENGTHS,
-    Run,
-    SentenceGestalt,
-    TrainingSettings,
-    choose_decay,
-    cross_validate,
-    train,
-)
+from equivocal.network import Run, SentenceGestalt, TrainingSettings, train
 from equivocal.paper.settings import load_study
 from equivocal.world import World
 from equivocal.world.items import load_stimuli

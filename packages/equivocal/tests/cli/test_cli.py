@@ -166,17 +166,6 @@ def test_progress_is_a_bar_that_moves_every_two_seconds_on_a_terminal(trained: P
     assert [line for line in drawn if not re.fullmatch(layout, line)] == []
 
 
-@pytest.mark.longer
-def test_cross_validation_from_the_command_line(trained: Path) -> None:
-    result = run(*TRAIN, *QUICK, "--folds", 2, "--out", "cv", cwd=trained)
-    assert result.returncode == 0, result.stderr
-    rows = rows_of(trained / "cv" / "cross_validation.csv")
-    assert {row["fold"] for row in rows} == {"0", "1"}
-    assert "folds = 2" in (trained / "cv" / "cross_validation.toml").read_text()
-    message = fails(*TRAIN, *QUICK, "--folds", 3, "--out", "cv", cwd=trained)
-    assert "holds results already" in message
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

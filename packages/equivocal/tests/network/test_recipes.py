@@ -2,7 +2,6 @@
 
 from dataclasses import asdict, replace
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import jax
@@ -11,7 +10,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from equivocal.network import RECIPES, Run, TrainingSettings, train
+from equivocal.network import RECIPES, TrainingSettings, train
 from equivocal.network.questions import (
     Batch,
     BatchPlan,
@@ -21,14 +20,12 @@ from equivocal.network.questions import (
 )
 from equivocal.network.runs import split_corpus
 from equivocal.network.sentence_gestalt import SentenceGestalt, create_network
-from equivocal.network.storage import ADDED, name_arrays
+from equivocal.network.storage import name_arrays
 from equivocal.network.training import build_optimiser
-from equivocal.store import read_toml
 from equivocal.world import Corpus, World
 from equivocal.world.grammar import NO_FILLER
 from equivocal.world.queries import list_constituents
 from lastlayer.errors import UserError
-from tests.network.older import make_older, sign
 
 TINY = {"networks": 1, "sentences": 30, "hidden": 6, "gestalt": 5, "patience": 0}
 PAPER = TrainingSettings(recipe="paper", batch=8, epochs=2, weight_decay=0.01, **TINY)
@@ -235,21 +232,6 @@ def test_fast_recipe_is_unchanged() -> None:
     run = train("paper", networks=2, epochs=3, sentences=500, hidden=20, gestalt=20)
     losses = run.curves.groupby("network")["test_loss"].min()
     np.testing.assert_allclose(losses, [16.039329528808594, 16.362255096435547], rtol=1e-6)
-
-
-def test_a_run_saved_before_there_were_recipes_is_loaded(small_run: Run, tmp_path: Path) -> None:
-    small_run.save(tmp_path)
-    content = read_toml(tmp_path / "run.toml")
-    assert content["training"] == asdict(small_run.settings)
-    make_older(tmp_path)
-    content = read_toml(tmp_path / "run.toml")
-    content["training"] = {k: v for k, v in content["training"].items() if k not in ADDED}
-    (tmp_path / "run.toml").write_text(sign(content), encoding="utf-8")
-    assert Run.load(tmp_path).settings == small_run.settings
-    content["training"].pop("steps")
-    (tmp_path / "run.toml").write_text(sign(content), encoding="utf-8")
-    with pytest.raises(UserError, match="steps missing"):
-        Run.load(tmp_path)
 
 
 def test_strengths_train_side_by_side_as_they_would_alone(garden: World) -> None:

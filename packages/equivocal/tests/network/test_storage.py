@@ -20,7 +20,6 @@ from equivocal.world import World
 from lastlayer.errors import UserError
 from tests.conftest import SMALL
 from tests.faults.damage import cut, flip
-from tests.network.older import make_older
 
 RECORD = "records/networks.json"
 
@@ -70,19 +69,6 @@ def test_a_run_comes_back_whole(saved: Path, small_run: Run) -> None:
     pd.testing.assert_frame_equal(loaded.scores, small_run.scores)
 
 
-def test_only_the_listed_files_are_written(saved: Path) -> None:
-    names = sorted(str(path.relative_to(saved)) for path in saved.rglob("*") if path.is_file())
-    assert names == [
-        "curves.csv",
-        "networks/00.safetensors",
-        "networks/01.safetensors",
-        "records/networks.json",
-        "run.toml",
-        "scores.csv",
-        "world.toml",
-    ]
-
-
 def test_a_truncated_settings_file_is_not_filled_up_with_defaults(unsealed: Path) -> None:
     text = (unsealed / "run.toml").read_text()
     (unsealed / "run.toml").write_text(text[: text.index("patience")])
@@ -120,12 +106,6 @@ def test_one_bit_of_a_weight_is_noticed_where_one_network_is_loaded(copy: Path) 
     assert Network.load(copy, 0) is not None
 
 
-def test_an_empty_settings_file_is_damage_too(copy: Path, garden: World) -> None:
-    (copy / "run.toml").write_text("")
-    with pytest.warns(match=r"run\.toml: checksum mismatch"):
-        assert Run.find(copy, garden, SMALL) is None
-
-
 def test_damage_is_trained_over_with_the_same_weights(copy: Path, garden: World) -> None:
     whole = {path: path.read_bytes() for path in (copy / "networks").iterdir()}
     flip(copy / "networks" / "01.safetensors")
@@ -135,24 +115,13 @@ def test_damage_is_trained_over_with_the_same_weights(copy: Path, garden: World)
     assert Run.find(copy, garden, SMALL) is not None
 
 
-def test_a_lost_file_is_named_by_readers_and_trained_over(copy: Path, garden: World) -> None:
-    (copy / "world.toml").unlink()
-    with pytest.raises(UserError, match=r"world\.toml is missing or has a checksum mismatch"):
-        Run.load(copy)
-    assert Run.find(copy, garden, SMALL) is None
-
-
 @pytest.mark.parametrize("name", ["../run.toml", "/etc/hostname", "networks/../../secret"])
-@pytest.mark.parametrize("is_older", [False, True])
 def test_a_record_that_leads_out_of_its_folder_is_no_record(
-    copy: Path, garden: World, name: str, is_older: bool
+    copy: Path, garden: World, name: str
 ) -> None:
-    if is_older:
-        make_older(copy, {name: "0"})
-    else:
-        record = json.loads((copy / RECORD).read_text())
-        record["files"][name] = "0"
-        (copy / RECORD).write_text(json.dumps(record))
+    record = json.loads((copy / RECORD).read_text())
+    record["files"][name] = "0"
+    (copy / RECORD).write_text(json.dumps(record))
     with (
         pytest.warns(match=r"networks\.json is damaged"),
         pytest.raises(UserError, match="is not a complete run"),
@@ -160,47 +129,6 @@ def test_a_record_that_leads_out_of_its_folder_is_no_record(
         Network.load(copy)
     with pytest.warns(match=r"networks\.json is damaged"):
         assert Run.find(copy, garden, SMALL) is None
-
-
-def test_a_run_of_an_earlier_version_is_found_and_checked(copy: Path, garden: World) -> None:
-    """Its checksums are in `run.toml`, and there is no record."""
-    make_older(copy)
-    assert not (copy / "records").exists()
-    assert has_run(copy)
-    with pytest.warns(match="trained by another version of equivocal"):
-        assert Run.find(copy, garden, SMALL) is None
-    assert len(Run.load(copy).networks) == 2
-    with pytest.raises(UserError, match=r"holds another run \(seed 0\)"):
-        Run.find(copy, garden, replace(SMALL, seed=1))
-    assert not (copy / "records").exists()  # reading writes nothing
-    flip(copy / "networks" / "01.safetensors")
-    assert Network.load(copy, 0) is not None
-    with pytest.raises(UserError, match=r"01\.safetensors is missing or has a checksum mismatch"):
-        Network.load(copy, 1)
-    with pytest.warns(match=r"01\.safetensors: checksum mismatch"):
-        train_or_load(garden, SMALL, copy)
-    assert (copy / "records" / "networks.json").exists()
-    assert Run.load(copy).settings == SMALL
-
-
-@pytest.mark.parametrize("damage", [flip, cut])
-def test_damaged_settings_of_an_earlier_version_are_noticed(
-    copy: Path, garden: World, damage: Callable[[Path], None]
-) -> None:
-    make_older(copy)
-    damage(copy / "run.toml")
-    with pytest.raises(UserError, match=r"run\.toml is missing or has a checksum mismatch"):
-        Run.load(copy)
-    with pytest.raises(UserError, match=r"another run.*another folder"):  # nothing says which it is
-        Run.find(copy, garden, SMALL)
-
-
-def test_a_run_of_the_earliest_versions_loads_without_checksums(copy: Path, garden: World) -> None:
-    make_older(copy, {})
-    text = (copy / "run.toml").read_text().partition("\n")[2]
-    (copy / "run.toml").write_text(text.replace("[checksums]\n", ""))
-    assert "checksum" not in (copy / "run.toml").read_text()
-    assert len(Run.load(copy).networks) == 2
 
 
 def test_other_peoples_files_are_not_overwritten(garden: World, tmp_path: Path) -> None:
@@ -237,19 +165,6 @@ def test_a_run_that_other_code_trained_is_trained_again(copy: Path, garden: Worl
     with pytest.warns(match=r"networks in .* were trained by another version of equivocal"):
         assert Run.find(copy, garden, SMALL) is None
     assert len(Run.load(copy).networks) == 2  # those who only ask it
-
-
-@pytest.mark.parametrize("lost", ["records/networks.json", "run.toml"])
-def test_a_run_that_lost_a_small_file_is_protected_too(
-    lost: str, copy: Path, garden: World, small_run: Run
-) -> None:
-    """With other settings; with its own it is trained again, to the same networks."""
-    (copy / lost).unlink()
-    before = (copy / "networks/00.safetensors").read_bytes()
-    with pytest.raises(UserError, match=r"another run.*another folder"):
-        Run.find(copy, garden, replace(SMALL, epochs=SMALL.epochs + 1))
-    assert (copy / "networks/00.safetensors").read_bytes() == before
-    assert Run.find(copy, garden, SMALL) is None
 
 
 def test_a_settings_file_of_somebody_else_is_not_overwritten(garden: World, tmp_path: Path) -> None:

@@ -8,10 +8,9 @@ from dataclasses import replace
 import jax
 import jax.numpy as jnp
 import numpy as np
-import pandas as pd
 import pytest
 
-from equivocal.network import Run, TrainingSettings, choose_decay, cross_validate, train
+from equivocal.network import Run, TrainingSettings, train
 from equivocal.network.questions import (
     collect_answers,
     collect_questions,
@@ -153,48 +152,6 @@ def test_all_epochs_and_equal_groups_of_a_run_share_one_program(garden: World) -
     before = take_steps._cache_size()
     train(garden, replace(SMALL, questions=32, epochs=3))
     assert take_steps._cache_size() == before + 1
-
-
-def test_cross_validation_holds_out_every_fold_once(garden: World) -> None:
-    curves = cross_validate(garden, replace(SMALL, epochs=2), folds=3)
-    assert set(curves["fold"]) == {0, 1, 2}
-    assert len(curves) == 3 * 2 * 2  # folds, networks, epochs
-    assert curves["test_loss"].notna().all()
-    by_fold = curves.query("epoch == 2 and network == 0")["test_loss"]
-    assert by_fold.nunique() == 3
-
-
-def test_strengths_of_the_decay_are_compared_on_the_same_folds(garden: World) -> None:
-    tiny = replace(SMALL, epochs=2)
-    curves = cross_validate(garden, tiny, folds=2, strengths=[1e-4, 30.0])
-    assert len(curves) == 2 * 2 * 2 * 2  # strengths, folds, networks, epochs
-    usual = curves[curves["weight_decay"] == 1e-4].reset_index(drop=True)
-    alone = cross_validate(garden, tiny, folds=2)
-    np.testing.assert_allclose(usual["test_loss"], alone["test_loss"], rtol=1e-4)
-    assert choose_decay(curves).best == 1e-4
-    with pytest.raises(UserError, match="weight_decay must be from 0"):
-        cross_validate(garden, tiny, strengths=[-1.0])
-
-
-def test_the_decay_with_the_lowest_loss_is_chosen() -> None:
-    """Two networks, two epochs, two folds; the best epoch counts, and folds agree to 0.1."""
-    loss = {0.0: 3.0, 0.1: 2.0, 0.2: 2.04, 0.3: 2.2}
-    rows = [
-        {"weight_decay": decay, "fold": fold, "network": network, "epoch": epoch,
-         "test_loss": low + 0.1 * fold + (0.5 if epoch == 1 else network * 0.02 - 0.01)}
-        for decay, low in loss.items() for fold in (0, 1) for network in (0, 1)
-        for epoch in (1, 2)
-    ]  # fmt: skip
-    choice = choose_decay(pd.DataFrame(rows))
-    assert (choice.best, choice.strongest) == (0.1, 0.2)
-    assert choice.table["mean"].to_numpy() == pytest.approx([3.05, 2.05, 2.09, 2.25])
-    assert choice.table["standard_error"].to_numpy() == pytest.approx([0.05] * 4)
-    assert choice.table.loc[0.2, "fold_1"] == pytest.approx(2.14)
-
-
-def test_cross_validation_needs_two_folds(garden: World) -> None:
-    with pytest.raises(UserError, match="folds must be from 2"):
-        cross_validate(garden, SMALL, folds=1)
 
 
 @pytest.mark.parametrize(

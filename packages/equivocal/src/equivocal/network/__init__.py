@@ -4,15 +4,13 @@ This package depends on worlds, but not on posteriors.
 """
 
 from equivocal.network.probing import Network, features, score
-from equivocal.network.runs import STRENGTHS, DecayChoice, Run, choose_decay, cross_validate, train
+from equivocal.network.runs import Run, train
 from equivocal.network.sentence_gestalt import QueryNetwork, SentenceGestalt, UpdateNetwork
 from equivocal.network.settings import RECIPES, TrainingSettings
 from equivocal.network.training import EpochReport, OnEpoch
 
 __all__ = [
     "RECIPES",
-    "STRENGTHS",
-    "DecayChoice",
     "EpochReport",
     "Network",
     "OnEpoch",
@@ -21,8 +19,6 @@ __all__ = [
     "SentenceGestalt",
     "TrainingSettings",
     "UpdateNetwork",
-    "choose_decay",
-    "cross_validate",
     "features",
     "score",
     "train",

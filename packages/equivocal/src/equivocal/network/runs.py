@@ -1,23 +1,18 @@
-"""Training runs: sample a corpus, split it, train, score, save and find a run; cross-validation.
-
-In cross-validation, networks of all strengths of the weight decay train side by side, fold after
-fold, from the same weights and on the same batches; only the decay differs between strengths.
+"""Training runs: sample a corpus, split it, train, score, save and find a run.
 
 Training itself is in `training`, the files of a run are in `storage`.
 """
 
 import warnings
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
 from time import perf_counter
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from equivocal.network import storage
 from equivocal.network.probing import Network, score
@@ -31,10 +26,7 @@ from lastlayer.errors import UserError, join_names
 from lastlayer.files import ensure_writable, write_text_atomically
 from lastlayer.seeds import Seed, choose_seed
 
-__all__ = ["split_corpus"]
-
-# for a loss averaged over output units; a loss summed over 176 units needs 176 times the strength
-STRENGTHS = (0.0, 1e-7, 3e-7, 1e-6, 3e-6, 1e-5, 1e-4, 1e-3)
+__all__ = ["Run", "split_corpus", "train"]
 
 
 @dataclass(frozen=True, eq=False)  # arrays have no truth value to compare by
@@ -231,7 +223,9 @@ def train(
     UserError
         For an unknown world or setting, a value out of range, or training that diverged.
     """
-    world, settings = prepare_training(world, settings, seed, changes)
+    world = world if isinstance(world, World) else World.load(world)
+    given = changes if seed is None else changes | {"seed": choose_seed(seed)}
+    settings = (settings or TrainingSettings()).change(given)
     began = perf_counter()
     kept, held_out = split_corpus(world, settings)
     stacked, reports = fit(kept, held_out, settings, on_epoch=on_epoch, dropout=dropout)
@@ -241,28 +235,13 @@ def train(
     return Run(world, settings, models, held_out, tabulate_reports(reports), seconds)
 
 
-def prepare_training(
-    world: World | str | Path,
-    settings: TrainingSettings | None,
-    seed: Seed | None,
-    changes: dict[str, Any],
-) -> tuple[World, TrainingSettings]:
-    """Load the world if needed, and put changes and the seed into the settings."""
-    world = world if isinstance(world, World) else World.load(world)
-    given = changes if seed is None else changes | {"seed": choose_seed(seed)}
-    return world, (settings or TrainingSettings()).change(given)
-
-
 def split_corpus(world: World, settings: TrainingSettings) -> tuple[Corpus, Corpus]:
     """Return the sentences to learn from and those held out."""
     corpus = world.sample(settings.sentences, seed=settings.seed)
     size = min(max(1, round(settings.held_out * settings.sentences)), settings.sentences - 1)
-    return corpus.split(shuffle_ranks(settings) < size)
-
-
-def shuffle_ranks(settings: TrainingSettings) -> NDArray[np.intp]:
-    """Return a random rank for each sentence, from another random stream than the corpus."""
-    return np.random.default_rng([settings.seed, 1]).permutation(settings.sentences)
+    # a random rank for each sentence, from another random stream than the corpus
+    ranks = np.random.default_rng([settings.seed, 1]).permutation(settings.sentences)
+    return corpus.split(ranks < size)
 
 
 def read_curves(path: Path, networks: int) -> pd.DataFrame:
@@ -284,85 +263,3 @@ def tabulate_reports(reports: list[EpochReport]) -> pd.DataFrame:
         pd.DataFrame(report._asdict()).rename_axis("network").reset_index() for report in reports
     ]
     return pd.concat(frames).sort_values(["network", "epoch"], ignore_index=True)
-
-
-class DecayChoice(NamedTuple):
-    """The strength of the weight decay that cross-validation chooses."""
-
-    best: float  # lowest mean held-out loss
-    strongest: float  # the strongest whose mean is within one standard error of the lowest
-    table: pd.DataFrame  # a row for each strength: loss by fold, `mean`, `standard_error`
-
-
-def cross_validate(
-    world: World | str | Path,
-    settings: TrainingSettings | None = None,
-    *,
-    folds: int = 5,
-    strengths: Sequence[float] | None = None,
-    seed: Seed | None = None,
-    on_epoch: OnEpoch | None = None,
-    **changes: Any,
-) -> pd.DataFrame:
-    """Train with each fold of the corpus held out in turn.
-
-    Parameters
-    ----------
-    world, settings, seed, on_epoch, **changes
-        As in `train`.
-    folds : int
-        How many parts the corpus is cut into, at random.
-    strengths : sequence of float, optional
-        Strengths of the weight decay to compare; by default that of the settings alone.
-
-    Returns
-    -------
-    DataFrame
-        The curves of `Run`, with columns `fold` and `weight_decay`.
-
-    Raises
-    ------
-    UserError
-        Where there are too few or too many folds, or a strength is out of range.
-    """
-    world, settings = prepare_training(world, settings, seed, changes)
-    if not 2 <= folds <= settings.sentences:
-        raise UserError(f"folds must be from 2 to the number of sentences, got {folds!r}.")
-    compared = [settings.weight_decay] if strengths is None else list(dict.fromkeys(strengths))
-    for strength in compared:
-        settings.change({"weight_decay": strength})  # refuses one that is out of range
-    corpus = world.sample(settings.sentences, seed=settings.seed)
-    fold_of = shuffle_ranks(settings) % folds
-    parts = []
-    for fold in range(folds):
-        kept, held_out = corpus.split(fold_of == fold)
-        _, reports = fit(kept, held_out, settings, strengths=compared, on_epoch=on_epoch)
-        curves = tabulate_reports(reports)
-        which, network = np.divmod(curves["network"], settings.networks)
-        decay = np.asarray(compared)[which]
-        parts.append(curves.assign(network=network, fold=fold, weight_decay=decay))
-    return pd.concat(parts, ignore_index=True)
-
-
-def choose_decay(curves: pd.DataFrame) -> DecayChoice:
-    """Choose the strength with the lowest held-out loss, and the strongest that is as good.
-
-    Parameters
-    ----------
-    curves : DataFrame
-        As returned by `cross_validate`. The loss of a fold is the mean over networks, each at its
-        best epoch. The standard error is that of a mean over folds.
-
-    Returns
-    -------
-    DecayChoice
-    """
-    best = curves.groupby(["weight_decay", "fold", "network"])["test_loss"].min()
-    table = best.groupby(["weight_decay", "fold"]).mean().unstack("fold")
-    mean, strengths = table.mean(axis=1).to_numpy(), table.index.to_numpy(float)
-    error = table.std(axis=1, ddof=1).to_numpy() / np.sqrt(table.shape[1])
-    lowest = int(np.argmin(mean))
-    strongest = strengths[mean <= mean[lowest] + error[lowest]].max()
-    table = table.add_prefix("fold_").rename_axis(columns=None)
-    table = table.assign(mean=mean, standard_error=error)
-    return DecayChoice(float(strengths[lowest]), float(strongest), table)

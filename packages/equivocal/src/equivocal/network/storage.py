@@ -37,11 +37,6 @@ __all__ = ["hash_run", "name_arrays", "write_settings"]
 
 FORMAT = 1
 WRITTEN = ("world.toml", "networks", "curves.csv", "scores.csv")  # beside run.toml
-# settings that runs saved before there were recipes lack; all of these were trained as `fast`
-ADDED = (
-    "recipe", "batch", "loss", "optimiser", "momentum", "decay",
-    "through_time", "initial_weights", "initial_range",
-)  # fmt: skip
 ABOUT = "equivocal"  # key of the file's metadata
 
 
@@ -115,8 +110,7 @@ def read_settings(directory: Path) -> tuple[TrainingSettings, dict[str, Any]]:
     try:
         content = read_toml(path)
         settings = TrainingSettings.from_dict(content["training"])
-        added = () if "recipe" in content["training"] else ADDED
-        if missing := asdict(settings).keys() - content["training"].keys() - set(added):
+        if missing := asdict(settings).keys() - content["training"].keys():
             raise KeyError(f"{join_names(sorted(missing))} missing")
         content["seconds"] = float(content["seconds"])
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:

@@ -14,7 +14,6 @@ figures are made in seconds from networks and posteriors, which are kept; so a r
 settings may overwrite them, and announces it.
 """
 
-import hashlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -22,7 +21,7 @@ from typing import Any
 import tomli_w
 
 from equivocal.progress import announce
-from equivocal.store import Store, parse_toml, read_text, read_toml
+from equivocal.store import Store, parse_toml, read_toml
 from equivocal.store.store import RECORDS
 from lastlayer.errors import UserError, join_names
 from lastlayer.files import UnreadableError
@@ -43,7 +42,6 @@ __all__ = [
 NETWORKS = "networks"  # the name of their record
 RECORD = f"{RECORDS}/{NETWORKS}.json"
 TRAIN_AGAIN = "train again, into the same folder or another one (`equivocal train`, `reproduce`)."
-CHECKSUM = "# sha256 of all that follows: "  # first line of `run.toml` in earlier versions
 
 
 def locate_network(directory: Path, index: int) -> Path:
@@ -53,7 +51,7 @@ def locate_network(directory: Path, index: int) -> Path:
 
 def open_run(directory: Path) -> Store:
     """Open the store of a folder of networks; their record is called `NETWORKS`."""
-    return Store(directory, older=_read_older(directory / "run.toml"))
+    return Store(directory)
 
 
 def has_run(directory: Path) -> bool:
@@ -89,8 +87,7 @@ def find_runs(directory: Path) -> list[Path]:
 def check_run(directory: Path, *needed: Path) -> None:
     """Refuse a folder without a complete run, or with damaged files among those `needed`.
 
-    By default all files are needed. Runs of the earliest versions have no checksums, so none of
-    their files is refused here.
+    By default all files are needed.
     """
     if not directory.is_dir():
         raise UserError(
@@ -107,29 +104,6 @@ def check_run(directory: Path, *needed: Path) -> None:
     if damaged:
         names = join_names(map(str, damaged))
         raise UserError(f"{names} is missing or has a checksum mismatch; {TRAIN_AGAIN}")
-
-
-def _read_older(path: Path) -> dict[str, dict[str, Any]]:
-    """Turn the checksums that `run.toml` had in earlier versions into a record.
-
-    Its first line was a checksum of the rest; where that is wrong, the record lists `run.toml`
-    itself as damaged. Today `checksums` is the path of the record instead of a table, so a
-    `run.toml` without that record is not a complete run.
-    """
-    if not path.exists():
-        return {}
-    try:
-        text = read_text(path)
-        first, _, rest = text.partition("\n")
-        own = f"{CHECKSUM}{hashlib.sha256(rest.encode()).hexdigest()}"
-        if first.startswith(CHECKSUM) and first != own:
-            raise ValueError("checksum mismatch")
-        content = parse_toml(text)
-        content["training"].keys()
-        files = content.get("checksums", {})
-    except (ValueError, KeyError, TypeError, AttributeError):
-        files = {"run.toml": "damaged"}
-    return {} if isinstance(files, str) else {NETWORKS: {"key": "", "files": files}}
 
 
 def announce_overwrite(path: Path, settings: dict[str, Any], compared: Sequence[str]) -> None:

@@ -17,7 +17,7 @@ A new kind of result needs only `load`, `make` and `save`.
 import hashlib
 import json
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from functools import cache
 from pathlib import Path
@@ -129,19 +129,10 @@ class Store:
     shared : bool
         Whether several processes use the folder at once, as a cache: results are then made under
         the folder's lock, and a second process waits and finds them.
-    older : mapping of str to dict, optional
-        Records by name that an earlier version kept elsewhere; used where the folder has none.
     """
 
-    def __init__(
-        self,
-        folder: str | Path,
-        *,
-        shared: bool = False,
-        older: Mapping[str, dict[str, Any]] | None = None,
-    ) -> None:
-        self.folder = Path(folder)
-        self._shared, self._older = shared, older or {}
+    def __init__(self, folder: str | Path, *, shared: bool = False) -> None:
+        self.folder, self._shared = Path(folder), shared
         self._checksums: dict[tuple[str, int, int], str | None] = {}  # by path, time and size
 
     def find_key(self, name: str) -> str | None:
@@ -329,10 +320,10 @@ class Store:
     def _read_record(self, name: str) -> dict[str, Any] | None:
         """Read a record, which is not trusted: the files it names must lie in this folder."""
         path = self._locate_record(name)
-        if not path.exists() and name not in self._older:
+        if not path.exists():
             return None
         try:
-            record = read_json(path) if path.exists() else self._older[name]
+            record = read_json(path)
             files = {str(file): str(checksum) for file, checksum in record["files"].items()}
             for file in files:
                 resolve_inside(self.folder, file, "files", links=True)
