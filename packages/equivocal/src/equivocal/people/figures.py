@@ -115,8 +115,6 @@ def _draw_numbers(axes: Axes, shown: pd.DataFrame, label: str, limits: tuple[Any
     shown = shown.assign(place=shown.groupby(keys, sort=False, dropna=False).ngroup())
     rows = shown.drop_duplicates("place")
     names = [f"{r['measure']}\n{r['plausibility']} {r['construction']}" for _, r in rows.iterrows()]
-    if label == "area":
-        names = [f"{r['plausibility']}\n{r['construction']}" for _, r in rows.iterrows()]
     for number, (name, group) in enumerate(shown.groupby("comprehender", sort=False)):
         drawn = group[group["found"].notna()]
         y = drawn["place"] + 0.5 * _shift(number)
@@ -126,9 +124,7 @@ def _draw_numbers(axes: Axes, shown: pd.DataFrame, label: str, limits: tuple[Any
     known = rows[rows["low"].notna()]
     axes.hlines(known["place"], known["low"], known["high"], color=COLOURS[6], lw=1.5)
     axes.set_yticks(rows["place"], names, fontsize=7.5)
-    axes.set_ylim(len(rows) - 0.5, -0.5)
-    axes.set_xlim(*limits)
-    axes.set_xlabel(label)
+    axes.set(xlim=limits, xlabel=label, ylim=(len(rows) - 0.5, -0.5))
 
 
 def _shift(number: int) -> float:

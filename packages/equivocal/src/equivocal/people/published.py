@@ -27,7 +27,6 @@ from lastlayer.errors import join_names
 __all__ = ["compare_with_people", "describe_people", "load_people", "summarise_scores"]
 
 SHARES = ("not literal", "reversed")
-FLOOR = 1.0  # expected deviance of each share under the true p, see (1)
 
 
 def load_people() -> pd.DataFrame:
@@ -106,7 +105,7 @@ def _find_value(
     if human["measure"] in SHARES:
         y, p = human["value"], float(row[column])
         deviance = 2 * human["participants"] * (rel_entr(y, p) + rel_entr(1 - y, 1 - p))
-        value |= {"deviance": float(deviance), "floor": FLOOR}
+        value |= {"deviance": float(deviance), "floor": 1.0}  # expected under the true p, see (1)
     return value
 
 

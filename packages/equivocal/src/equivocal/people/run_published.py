@@ -13,12 +13,13 @@ from pathlib import Path
 from time import perf_counter
 
 import numpy as np
+import pandas as pd
 
 from equivocal.network import TrainingSettings
 from equivocal.network.train_or_load import choose_training, train_or_load
 from equivocal.people import comprehenders
-from equivocal.people.asked_items import ask_about_items
-from equivocal.people.comprehenders import believe_all
+from equivocal.people.asked_items import AskedItems, ask_about_items
+from equivocal.people.comprehenders import Arrays, believe_all
 from equivocal.people.published import (
     compare_with_people,
     describe_people,
@@ -106,13 +107,7 @@ def compare_people(
         run = None if alone else train_or_load(world, training, out / "networks")
         with progress("comprehenders") as advance:
             beliefs, owners = believe_all(run, asked, training.seed, advance)
-        readings = tabulate_readings(asked, beliefs, owners, seed=training.seed)
-        areas = tabulate_areas(asked, beliefs, owners, seed=training.seed)
-        people = compare_with_people(load_people(), readings, areas)
-        over = np.where(people["comprehender"].isin(list(owners)), "networks and items", "items")
-        people["found_interval"] = np.where(people["found_low"].isna(), "", over)
-        tables = {"people": people, "scores": summarise_scores(people)}
-        tables |= {"readings": readings, "areas": areas}
+        tables = _tabulate(asked, beliefs, owners, training.seed)
         about = {
             "world": world.name,
             "fingerprint": world.fingerprint,
@@ -134,3 +129,16 @@ def compare_people(
         announce_overwrite(out / "people.toml", result.settings, COMPARED)
         result.write(out)
     return result
+
+
+def _tabulate(
+    asked: AskedItems, beliefs: Arrays, owners: Arrays, seed: int
+) -> dict[str, pd.DataFrame]:
+    """Compute every table of the result."""
+    readings = tabulate_readings(asked, beliefs, owners, seed=seed)
+    areas = tabulate_areas(asked, beliefs, owners, seed=seed)
+    people = compare_with_people(load_people(), readings, areas)
+    over = np.where(people["comprehender"].isin(list(owners)), "networks and items", "items")
+    people["found_interval"] = np.where(people["found_low"].isna(), "", over)
+    tables = {"people": people, "scores": summarise_scores(people)}
+    return tables | {"readings": readings, "areas": areas}
