@@ -2,7 +2,7 @@
 
     python -m benchmarks.draw_scaling            writes docs/images/scaling.png
 
-Reads results/{scaling,sweep_scaling}.json; measures nothing.
+Reads results/scaling.json; measures nothing.
 """
 
 import json
@@ -16,11 +16,6 @@ from equivocal.figure_style import COLOURS, apply_style
 
 RESULTS = Path(__file__).parent / "results"
 OUT = Path(__file__).parents[1] / "docs" / "images" / "scaling.png"
-
-
-def read_results(name: str) -> Any:
-    """Read one file of results."""
-    return json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8"))
 
 
 def draw_rows(axes: Axes, memory: Axes, found: dict[str, Any]) -> None:
@@ -54,32 +49,16 @@ def draw_bars(axes: Axes, values: dict[str, float], goal: float, title: str, lab
 
 
 def main() -> None:
-    """Draw four panels."""
-    scaling, sweep = read_results("scaling"), read_results("sweep_scaling")
+    """Draw three panels."""
+    scaling = json.loads((RESULTS / "scaling.json").read_text(encoding="utf-8"))
     with apply_style():
-        figure, axes = plt.subplots(1, 4, figsize=(13, 3.2))
+        figure, axes = plt.subplots(1, 3, figsize=(10, 3.2))
         draw_rows(axes[0], axes[1], scaling["streamed"])
         ratios = {f"{n} devices": one["ratio"] for n, one in scaling["sharded"].items()}
         draw_bars(
             axes[2], ratios, 1.15, "rows cut over devices, same cores", "time over one device"
         )
-        draw_bars(
-            axes[3],
-            compute_ratios(sweep),
-            1.8,
-            "a sweep with 2 workers",
-            "times faster than with 1",
-        )
         figure.savefig(OUT, dpi=150)
-
-
-def compute_ratios(found: dict[str, Any]) -> dict[str, float]:
-    """Return the speed-up of the first sweep, whose workers compile, and of later ones."""
-    words = {"compiled": "first", "found": "later"}
-    return {
-        f"{words[part]}, {one['points']} studies": one["speedup"]["working"]
-        for part, one in found.items()
-    }
 
 
 if __name__ == "__main__":

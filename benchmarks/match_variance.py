@@ -7,6 +7,7 @@ freely follows from the design. Activations are not in the table, so ranks of th
 logits: like logits, they are not dominated by the few specifications with very large effects.
 """
 
+import io
 from pathlib import Path
 
 import pandas as pd
@@ -14,8 +15,8 @@ import pandas as pd
 from benchmarks.machine import RESULTS
 from equivocal.multiverse.designs import load_design
 from equivocal.multiverse.figures import draw_variance_shares
-from equivocal.multiverse.readings import make_reading_tasks
-from equivocal.multiverse.run_match import compute_match_shares
+from equivocal.multiverse.grid import SETTINGS, TRAINING
+from equivocal.multiverse.run import compute_match_shares
 
 IMAGE = Path(__file__).parents[1] / "docs" / "images" / "multiverse" / "variance_shares.png"
 OUTCOMES = ("effect_agent", "effect_patient", "rank_agent", "rank_patient", "met")
@@ -24,13 +25,16 @@ OUTCOMES = ("effect_agent", "effect_patient", "rank_agent", "rank_patient", "met
 def read_matches() -> pd.DataFrame:
     """Read the recorded matches, with the column `free` and ranks of the effects."""
     design, table = load_design("match"), pd.read_csv(RESULTS / "matches.csv")
-    keys = make_reading_tasks(design, list(design.points))
-    free = {
-        key for key, point in zip(keys, design.points, strict=True) if point in design.free
-    } & set(table["key"])
-    assert len(free) == len(design.free), "matches.csv is of another design"
+    chosen = [*TRAINING, *SETTINGS]
+    points = pd.DataFrame([point.model_dump() for point in design.free])[chosen]
+    free = set(
+        pd.read_csv(io.StringIO(points.to_csv(index=False))).itertuples(index=False, name=None)
+    )
+    own = table[chosen].itertuples(index=False, name=None)
     ranks = {f"rank_{role}": table[f"effect_{role}"].rank() for role in ("agent", "patient")}
-    return table.assign(free=table["key"].isin(free), **ranks)
+    table = table.assign(free=[row in free for row in own], **ranks)
+    assert table.loc[table["free"], "key"].nunique() == len(free), "it is of another design"
+    return table
 
 
 def main() -> None:

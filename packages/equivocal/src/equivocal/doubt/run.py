@@ -84,7 +84,7 @@ class UncertaintyResult(Result):
 
 
 def compare_uncertainty(
-    world: str | Path | World = "paper",
+    world: str | Path | World = "slips",
     out: str | Path = "runs/doubt",
     *,
     quick: bool = False,
