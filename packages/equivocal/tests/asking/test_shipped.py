@@ -65,16 +65,6 @@ def test_an_altered_world_has_no_networks_in_the_package() -> None:
     assert Source.choose(world="both_ways").shipped is None
 
 
-def test_networks_of_ones_own_have_more_steps(small_run: Run, tmp_path: Path) -> None:
-    """What is made locally costs no download; the files of the package keep the paper's story."""
-    small_run.save(tmp_path)
-    own = Listeners(Source.choose(run=tmp_path)).steps
-    assert own == (0, 1, 2, 3, 4, 8, 12, 17, 25, 40, 60)
-    assert Source.choose(world="both_ways").steps == own
-    shipped = Listeners(Source.choose(world="slips")).steps
-    assert shipped == ship_networks.SETTINGS.kept_steps == (0, 1, 3, 8, 17)
-
-
 def test_first_answer_trains_nothing(tmp_path: Path) -> None:
     """A fresh installation, an empty cache: no JAX, no file is written."""
     code = (
@@ -136,22 +126,6 @@ def test_every_stop_answers(mind: Listeners) -> None:
         assert np.nanmean(start.high - start.low) > np.nanmean(end.high - end.low)
     wide, narrow = (mind.answer(REVERSAL, prior_variance=v, step=17) for v in (5.0, 0.01))
     assert wide.epistemic.mean() > narrow.epistemic.mean()
-
-
-def test_parts_of_a_reading_are_the_numbers_beside_it(mind: Listeners) -> None:
-    """Every percentage stands in the table of its role; the exact one is that of the whole."""
-    texts = [sentence.text for sentence in mind.world.sentences[::20]]
-    for text in (*texts, REVERSAL, "the girl looks at the backgammon"):
-        answer = mind.answer(text)
-        for position, part in enumerate(answer.heard):
-            for reading in answer.readings(position):
-                for role, belief in reading.parts.items():
-                    assert belief == answer.belief(position, role, belief.filler)
-                if answer.is_possible(position):
-                    least = min(belief.truth for belief in reading.parts.values())
-                    assert reading.truth <= least + 1e-9
-                else:
-                    assert reading.truth is None, part
 
 
 def test_congruent_sentences_are_understood() -> None:

@@ -1,18 +1,12 @@
 """Networks and ensembles are found, computed and kept in a real cache folder."""
 
-import os
 import shutil
-import subprocess
-import sys
-import time
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
-from safetensors.numpy import load_file, save_file
 
 import equivocal
 from equivocal.asking.listeners import Listeners
@@ -47,79 +41,20 @@ def test_other_settings_and_networks_are_other_folders(saved_run: Path, cache: P
     assert {folder.parent for folder in folders} == {cache}
 
 
-@pytest.mark.parametrize(
-    "damage", ["truncated", "header", "missing", "bit", "not a number", "shape"]
-)
+@pytest.mark.parametrize("damage", ["missing", "bit"])
 def test_damaged_files_are_recomputed(gardener: Listeners, saved_run: Path, damage: str) -> None:
     before = gardener.answer("the cat chases").bayes
     file = source(saved_run).folder / "converged_1_1.safetensors"
     whole = file.read_bytes()
-    arrays = load_file(file)
-    if damage == "truncated":
-        file.write_bytes(whole[: len(whole) // 2])
-    elif damage == "header":
-        file.write_bytes(bytes(255 - byte for byte in whole[:64]) + whole[64:])
-    elif damage == "missing":
+    if damage == "missing":
         file.unlink()
-    elif damage == "bit":
-        flip(file, at=0.9)
-    elif damage == "not a number":
-        save_file({**arrays, "shift": arrays["shift"] * np.float32(np.nan)}, file)
     else:
-        save_file({**arrays, "shift": arrays["shift"][:, :3].copy()}, file)
+        flip(file, at=0.9)
     said = nullcontext() if damage == "missing" else pytest.warns(match=str(file))
     with said:
         mended = Listeners(source(saved_run)).answer("the cat chases").bayes
     assert file.read_bytes() == whole
     np.testing.assert_array_equal(mended, before)
-
-
-def asking(folder: Path, cache: str) -> dict[str, Any]:
-    """A process that asks the example world and prints a belief."""
-    (folder / "garden.toml").write_text(read_example())
-    settings = replace(TINY, training={"networks": 1, "sentences": 200, "epochs": 2})
-    code = (
-        "from equivocal.asking.listeners import *; from equivocal.asking.source import *; "
-        f"source = Source.choose(world='garden.toml', settings={settings!r}); "
-        "print(Listeners(source).answer('the cat chases').belief(-1, 'patient', 'mouse').bayes)"
-    )
-    environment = os.environ | {"EQUIVOCAL_CACHE": str(folder / cache)}
-    return {"args": [sys.executable, "-c", code], "cwd": folder, "env": environment}
-
-
-@pytest.mark.slow
-def test_a_kill_leaves_nothing_half_made(tmp_path: Path) -> None:
-    """Killed while it samples, it goes on with its network and ends with the same answer."""
-    silent = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-    undisturbed = subprocess.run(
-        **asking(tmp_path, "one"), capture_output=True, text=True, check=True
-    )
-    process = subprocess.Popen(**asking(tmp_path, "two"), **silent)
-    while not list(tmp_path.glob("two/*/run/records/networks.json")):
-        assert process.poll() is None
-        time.sleep(0.02)
-    process.kill()
-    process.wait()
-    assert not list(tmp_path.glob("two/*/converged_1_0.safetensors"))
-    (network,) = tmp_path.glob("two/*/run/networks/*")
-    made = network.stat().st_mtime_ns
-    resumed = subprocess.run(**asking(tmp_path, "two"), capture_output=True, text=True, check=True)
-    assert resumed.stdout == undisturbed.stdout
-    assert network.stat().st_mtime_ns == made
-    names = {path.name for path in tmp_path.glob("two/*/*")}
-    assert names == {"run", "converged_1_0.safetensors", "records"}
-
-
-@pytest.mark.slow
-def test_several_processes_train_and_sample_once(tmp_path: Path) -> None:
-    """Whoever comes second waits for the first, and finds what it made."""
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    processes = [subprocess.Popen(**asking(tmp_path, "cache"), **pipes) for _ in range(3)]
-    ended = [process.communicate() for process in processes]
-    assert len({answer for answer, _ in ended}) == 1
-    said = "".join(errors for _, errors in ended)
-    assert said.count("are trained once") == 1
-    assert said.count("is computed once") == 1
 
 
 @pytest.mark.slow

@@ -16,7 +16,6 @@ from rich.text import Text
 
 from equivocal import console
 from equivocal.console import out, show_note
-from equivocal.progress import err
 from lastlayer.errors import UserError
 from lastlayer.files import write_text_atomically
 
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
 BAR = 8  # characters
 WORTH_A_LINE = 0.01  # fillers that are believed less and less probable are left out, unless heard
 MEGABYTE = 1_000_000
-NARROWEST, SIDE_BY_SIDE = 76, 160  # columns of the terminal that one and two answers need
+SIDE_BY_SIDE = 160  # columns of the terminal that two answers need
 
 WorldName = Annotated[
     str | None, typer.Option("--world", help="A world's name, or the path of a file [slips].")
@@ -112,8 +111,6 @@ def ask(
         out.print(both)
     else:
         out.print(Group(*shown))
-    if out.width < NARROWEST:
-        err.print(f"the tables need {NARROWEST} columns; widen the window, or use --json")
     show_note("ask", step=_explain_step(answers[0]))
 
 

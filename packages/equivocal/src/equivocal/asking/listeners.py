@@ -22,6 +22,7 @@ from lastlayer.errors import UserError, join_names
 __all__ = ["MOST_WORDS", "Listeners", "ask", "parse_sentence"]
 
 MOST_WORDS = 30  # far longer than any sentence of a world; keeps an answer to milliseconds
+KEPT_ENSEMBLES = 8  # some megabytes each
 
 
 def ask(
@@ -79,8 +80,6 @@ def ask(
 
 def parse_sentence(world: World, text: str) -> Utterance:
     """Parse a sentence into words of a world, or refuse it in one clear sentence."""
-    if not isinstance(text, str):
-        raise UserError(f"a sentence is text, got {type(text).__name__}.")
     odd = [sign for sign in text.strip() if not sign.isprintable()]
     if odd:
         raise UserError(f"the sentence has a control character, {odd[0]!a}; leave it out.")
@@ -113,6 +112,7 @@ class Listeners:
         # one pair for each candidate of each role: the roles, then the units of the candidates
         roles, fillers = np.nonzero(self.vocabulary.candidates)
         self._pairs = roles, self.vocabulary.places[fillers]
+        self._load_once = lru_cache(KEPT_ENSEMBLES)(self.load_layers)
 
     def answer(
         self, text: str, *, prior_variance: float | None = None, step: int | str = CONVERGED
@@ -141,7 +141,7 @@ class Listeners:
         if prior_variance is None:
             prior_variance = self.settings.prior_variance
         utterance = parse_sentence(self.world, text)
-        layers = self.load_layers(prior_variance, step)
+        layers = self._load_once(prior_variance, step)
         logits, updates = self._listen(utterance, layers)
         common: dict[str, Any] = {
             "sentence": text.strip(),
