@@ -18,7 +18,7 @@ from sklearn.datasets import load_digits
 from sklearn.metrics import roc_auc_score
 
 from equivocal.figure_style import COLOURS, apply_style
-from lastlayer.last_layer import LastLayerPosterior, last_layer_posterior
+from lastlayer.head import LastLayer, last_layer_posterior
 
 PICTURE = Path(__file__).parents[1] / "images" / "digits.png"
 NUM_TRAIN, NUM_NOISE, NUM_FEATURES = 600, 300, 300
@@ -39,14 +39,14 @@ class FourierFeatures:
         return (AMPLITUDE * np.sqrt(2 / NUM_FEATURES) * waves).astype(np.float32)
 
 
-def compute_top_probability(belief: LastLayerPosterior, images: np.ndarray) -> np.ndarray:
+def compute_top_probability(belief: LastLayer, images: np.ndarray) -> np.ndarray:
     """Return the largest class probability of a softmax with the mean weights."""
     logits = belief.features(images) @ belief.posterior.mean.T
     odds = np.exp(logits - logits.max(axis=1, keepdims=True))
     return 1 / odds.sum(axis=1)
 
 
-def score_novelty(belief: LastLayerPosterior, images: np.ndarray) -> dict[str, np.ndarray]:
+def score_novelty(belief: LastLayer, images: np.ndarray) -> dict[str, np.ndarray]:
     """Return three scores per image that should be large if it is unlike the training set."""
     entropies = belief.entropies(images)
     return {

@@ -26,7 +26,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from lastlayer.last_layer import from_torch
+from lastlayer import LastLayer
 
 CENTRES = np.array([[-1.0, -0.5], [1.0, 0.5]])
 NUM_EPOCHS = 500
@@ -80,11 +80,13 @@ def main(table: Path | None) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the first two are given training points
         posteriors = {
-            "same points": from_torch(network, *training, prior_variance=1.0),
-            "from zero": from_torch(network, *training, prior_variance=1.0, prior_mean=0.0),
+            "same points": LastLayer.from_torch(network, *training, prior_variance=1.0),
+            "from zero": LastLayer.from_torch(
+                network, *training, prior_variance=1.0, prior_mean=0.0
+            ),
         }
-    posteriors["fresh points"] = from_torch(network, *fresh, prior_variance=1.0)
-    posteriors["default"] = from_torch(network, *training, validation=fresh)
+    posteriors["fresh points"] = LastLayer.from_torch(network, *fresh, prior_variance=1.0)
+    posteriors["default"] = LastLayer.from_torch(network, *training, validation=fresh)
     columns = {"network": measure(lambda x: network(x).sigmoid().detach().numpy()[:, 0], *new)}
     for name, belief in posteriors.items():
         print(f"{name}: {belief}")

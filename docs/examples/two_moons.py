@@ -16,7 +16,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from equivocal.figure_style import COLOURS, apply_style
-from lastlayer.last_layer import LastLayerPosterior, last_layer_posterior
+from lastlayer.head import LastLayer, last_layer_posterior
 
 PICTURE = Path(__file__).parents[1] / "images" / "two_moons.png"
 NUM_POINTS, NUM_FEATURES = 200, 500
@@ -44,7 +44,7 @@ class FourierFeatures:
         return AMPLITUDE * np.sqrt(2 / NUM_FEATURES) * np.cos(points @ self.frequency + self.phase)
 
 
-def draw(belief: LastLayerPosterior, points: np.ndarray, label: np.ndarray) -> Figure:
+def draw(belief: LastLayer, points: np.ndarray, label: np.ndarray) -> Figure:
     """Draw probability and mutual information over the plane."""
     x, y = np.linspace(-3, 4, 181), np.linspace(-2.5, 3, 151)
     grid = np.stack(np.meshgrid(x, y), axis=-1)

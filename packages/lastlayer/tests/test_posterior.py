@@ -152,6 +152,20 @@ def test_saved_and_loaded_is_the_same(gaussian: Posterior, tmp_path: Path) -> No
     assert [path.name for path in tmp_path.iterdir()] == ["posterior.safetensors"]
 
 
+def test_a_file_holds_no_particles_that_can_be_drawn_again(tmp_path: Path) -> None:
+    from safetensors.numpy import load_file
+
+    for method, names in (
+        ("exact-flow", {"mean", "factor"}),
+        ("hmc", {"mean", "covariance", "particles"}),
+    ):
+        posterior = sample_posterior(*small(), method=method, num_particles=80)
+        posterior.save(tmp_path / "p.safetensors")
+        assert set(load_file(tmp_path / "p.safetensors")) == names
+        loaded = Posterior.load(tmp_path / "p.safetensors")
+        np.testing.assert_array_equal(loaded.particles, posterior.particles)
+
+
 def test_the_effective_rank_is_computed_when_it_is_used(gaussian: Posterior) -> None:
     """Of 4,000 draws it is the covariance's; it survives a copy for another process."""
     copied = pickle.loads(pickle.dumps(sample_posterior(*small())))
@@ -193,9 +207,10 @@ def test_odd_paths_are_refused(path: str, gaussian: Posterior) -> None:
         {"chains": "0"},
         {"gaussian": '"yes"'},
         {"mean": np.zeros((2, 3))},
-        {"covariance": np.full((2, 4, 4), np.nan)},
-        {"particles": np.zeros((2, 4))},
-        {"particles": np.zeros((2, 9, 4), int)},
+        {"draws": "[3]"},
+        {"factor": np.full((2, 4, 4), np.nan)},
+        {"factor": np.zeros((2, 4))},
+        {"factor": np.zeros((2, 4, 4), int)},
     ],
     ids=lambda damage: next(iter(damage)),
 )
@@ -211,7 +226,7 @@ def test_damaged_files_are_refused(damage: dict, gaussian: Posterior, tmp_path: 
     arrays = load_file(path) | {k: v for k, v in damage.items() if not isinstance(v, str)}
     save_file(arrays, path, metadata=header)
     with pytest.raises(
-        UserError, match="is not a posterior saved by this version|only F32 and F64"
+        UserError, match="is not a posterior saved by this version|only F32 and F64|not a number"
     ):
         Posterior.load(path)
 

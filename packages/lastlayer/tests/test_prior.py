@@ -11,7 +11,7 @@ from sklearn.datasets import load_breast_cancer, load_digits, load_wine
 
 from lastlayer import sample_posterior
 from lastlayer.errors import UserError
-from lastlayer.last_layer import last_layer_posterior
+from lastlayer.head import last_layer_posterior
 from lastlayer.prior import INTERCEPT, Fit
 from lastlayer.problem import Likelihood, Problem
 

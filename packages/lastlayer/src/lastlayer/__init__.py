@@ -3,7 +3,7 @@
 Arrays go in, a posterior comes out; the package knows no language. `sample_posterior` (in
 `sampling`) is the entry point, and each method has a file of its own: `algorithm1`, `variational`,
 `exact`, `laplace`, `nuts`. `LastLayer.from_torch` puts it on top of a PyTorch module,
-`last_layer.last_layer_posterior` on top of any callable. `sample_network` (in `network_flow`) is
+`head.last_layer_posterior` on top of any callable. `sample_network` (in `network_flow`) is
 for more than a last layer.
 
 Names are imported when first used, since importing JAX takes half a second.
@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 from lastlayer.errors import import_name
 
 if TYPE_CHECKING:
+    from lastlayer.head import LastLayer
     from lastlayer.info import Info
-    from lastlayer.last_layer import LastLayer
     from lastlayer.network_flow import sample_network
     from lastlayer.outcome import Snapshot
     from lastlayer.posterior import Entropies, Posterior
@@ -38,7 +38,7 @@ _HOME = {
     "METHODS": "arguments",
     "Entropies": "posterior",
     "Info": "info",
-    "LastLayer": "last_layer",
+    "LastLayer": "head",
     "Likelihood": "problem",
     "Posterior": "posterior",
     "Snapshot": "outcome",

@@ -126,10 +126,8 @@ def _list_draws(problem: Problem, outcome: Outcome, settings: RunSettings) -> np
         return _to_weights(problem, outcome.particles)
     assert outcome.factor is not None, "a method gives particles or a factor"
     return Draws(
-        mean=outcome.mean,
-        factor=outcome.factor,
-        prior_mean=problem.prior_mean,
-        prior_scale=problem.prior_scale,
+        mean=_to_weights(problem, outcome.mean),
+        factor=outcome.factor * problem.prior_scale[..., None],
         num_particles=settings.num_particles,
         seed=settings.seed,
     )

@@ -9,10 +9,13 @@ For a new row ψ the logits are ψ·θ_k. With y = σ(ψ·θ_k) (or a softmax ov
                  expected     E[H(y)]            what more rows would not remove (aleatoric)
                  information  H(E[y]) − E[H(y)]  mutual information with the weights (epistemic)
 
-This is docs/maths.md (25), computed in `predictions`; `posterior_files` saves posteriors. Particles
-of a Gaussian are drawn when they are first used.
+This is docs/maths.md (25), computed in `predictions`. Particles of a Gaussian are drawn when they
+are first used. A posterior is saved as one safetensors file: a Gaussian's mean and factor, from
+which particles can be drawn again, else particles and moments; all else is JSON in the header.
+Files are untrusted: shapes are checked before an array is read, values afterwards.
 """
 
+import json
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -21,14 +24,22 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from lastlayer.checks import check_features, check_positive, fail
+from lastlayer.checks import check_bool, check_features, check_int, check_positive, fail
 from lastlayer.ensembles import draw
-from lastlayer.info import Info
-from lastlayer.posterior_files import Contents, load_posterior, save_posterior
+from lastlayer.files import (
+    Shapes,
+    UnreadableError,
+    add_tensor_checksum,
+    explain_write_errors,
+    read_tensors,
+    write_atomically,
+)
+from lastlayer.info import PER_OUTPUT, Info
 from lastlayer.predictions import Gaussian, Particles
 from lastlayer.problem import Likelihood
 
 CHUNK = 1 << 24  # numbers held in memory at a time while predicting
+FORMAT = "lastlayer-posterior-2"
 
 
 class Entropies(NamedTuple):
@@ -225,20 +236,39 @@ class Posterior:
             attrs={"posterior": {"method": self.info.method, "message": self.info.message}},
         )
 
-    def save(self, path: str | Path) -> None:
+    def save(self, path: str | Path, more: dict[str, str] | None = None) -> None:
         """Write the posterior to one safetensors file; an interrupted save leaves no file behind.
 
         Parameters
         ----------
         path : str or pathlib.Path
             The file; it is overwritten.
+        more : dict, optional
+            Further entries of its header.
 
         Raises
         ------
         lastlayer.errors.UserError
             If the file cannot be written.
         """
-        save_posterior(list_contents(self), Path(path), {})
+        from safetensors.numpy import save_file
+
+        header = {
+            "format": FORMAT,
+            "likelihood": str(self.likelihood),
+            "gaussian": json.dumps(self.gaussian),
+            "chains": json.dumps(self.chains),
+            "info": json.dumps(self.info.to_dict()),
+        }
+        if isinstance(self.draws, Draws):
+            arrays = {"mean": self.mean, "factor": self.draws.factor}
+            header["draws"] = json.dumps([self.draws.num_particles, self.draws.seed])
+        else:
+            arrays = {"mean": self.mean, "covariance": self.covariance, "particles": self.draws}
+        arrays = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
+        path, header = Path(path), header | (more or {})
+        with explain_write_errors(path), write_atomically(path) as temporary:
+            save_file(arrays, temporary, metadata=add_tensor_checksum(header, arrays))
 
     @classmethod
     def load(cls, path: str | Path) -> "Posterior":
@@ -252,20 +282,56 @@ class Posterior:
         Returns
         -------
         Posterior
-            The same arrays and info, bit for bit.
+            With the same mean, draws and info.
 
         Raises
         ------
         lastlayer.errors.UserError
             If the file is missing, damaged, or no posterior.
         """
-        return cls(**load_posterior(Path(path))[0]._asdict())
+        return load_posterior(Path(path))[0]
 
 
-def list_contents(posterior: Posterior) -> Contents:
-    """Return the fields of a posterior that a file holds; particles are drawn for it."""
-    others = {name: getattr(posterior, name) for name in Contents._fields[1:]}
-    return Contents(draws=posterior.particles, **others)
+def load_posterior(path: Path) -> tuple[Posterior, dict[str, str]]:
+    """Return the saved posterior, and the header of its file."""
+    way_out = "give a file that Posterior.save or LastLayer.save wrote"
+    try:
+        header, arrays = read_tensors(path, _check_shapes, finite=True)
+        return _build(header, arrays), header
+    except UnreadableError as error:
+        fail(f"cannot read a posterior from {path}: {error.reason:.200}; {way_out}.")
+    except (LookupError, TypeError, ValueError, AttributeError, OverflowError, RecursionError):
+        fail(f"{path} is not a posterior saved by this version, or it is damaged; {way_out}.")
+
+
+def _check_shapes(header: dict[str, str], shapes: Shapes) -> None:
+    """Check, before any array is read, that all are there and that their shapes agree."""
+    (K, D), shape = shapes["mean"], shapes["factor" if "draws" in header else "particles"]
+    fitting = {"mean": (K, D), "covariance": (K, D, D), "particles": (K, shape[1], D)}
+    if "draws" in header:
+        fitting = {"mean": (K, D), "factor": (K, D, shape[2])}
+    if header["format"] != FORMAT or shapes != fitting:
+        raise ValueError
+
+
+def _build(header: dict[str, str], arrays: dict[str, np.ndarray]) -> Posterior:
+    """Return a posterior from its parts; an error means that it is not one of `save`."""
+    mean, info = arrays["mean"], Info.from_dict(json.loads(header["info"]))
+    if any(getattr(info, name).shape != mean.shape[:1] for name in PER_OUTPUT):
+        raise ValueError
+    if "draws" in header:
+        J, seed = (check_int(number, "draws", least=0) for number in json.loads(header["draws"]))
+        draws = Draws(mean=mean, factor=arrays["factor"], num_particles=J, seed=seed)
+        arrays = {"particles": draws, "covariance": draws.compute_covariance()}
+    return Posterior(
+        draws=arrays["particles"],
+        mean=mean,
+        covariance=arrays["covariance"],
+        info=info,
+        likelihood=Likelihood(header["likelihood"]),
+        gaussian=check_bool(json.loads(header["gaussian"]), "gaussian"),
+        chains=check_int(json.loads(header["chains"]), "chains", least=1),
+    )
 
 
 def choose_rows(weights: Gaussian | Particles) -> int:
@@ -277,12 +343,10 @@ def choose_rows(weights: Gaussian | Particles) -> int:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Draws:
-    """Recipe for draws of Gaussian weights θ = m₀ + √v w, w ~ N(m, GGᵀ)."""
+    """Recipe for draws of Gaussian weights θ ~ N(m, GGᵀ)."""
 
     mean: np.ndarray  # (K, D), m
     factor: np.ndarray  # (K, D, r), G
-    prior_mean: np.ndarray  # (K, D) or (1, D)
-    prior_scale: np.ndarray  # (D,) or (K, D), √v
     num_particles: int
     seed: int
 
@@ -295,7 +359,8 @@ class Draws:
     def make(self) -> np.ndarray:
         """Return the draws; the same seed gives the same bits."""
         with jax.default_matmul_precision("highest"):
-            w = draw(self.mean, self.factor, self.num_particles, self.seed)
-        w *= self.prior_scale if self.prior_scale.ndim == 1 else self.prior_scale[:, None]
-        w += self.prior_mean[:, None]
-        return w
+            return draw(self.mean, self.factor, self.num_particles, self.seed)
+
+    def compute_covariance(self) -> np.ndarray:
+        """Return GGᵀ, (K, D, D)."""
+        return np.matmul(self.factor, self.factor.swapaxes(1, 2))

@@ -25,7 +25,7 @@ from equivocal.store.folders import NETWORKS, open_run
 from equivocal.store.locks import hold_folder
 from equivocal.store.store import POSTERIOR_CODE, Store, hash_content
 from equivocal.world import name_role_unit
-from lastlayer.tensors import read_tensors
+from lastlayer.files import read_tensors
 
 if TYPE_CHECKING:
     from equivocal.beliefs import LayerRows

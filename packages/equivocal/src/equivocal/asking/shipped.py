@@ -15,7 +15,7 @@ import numpy as np
 
 from equivocal.asking.ensembles import LastLayers, Listener, NumpyNetwork
 from equivocal.world import World
-from lastlayer.tensors import read_tensors
+from lastlayer.files import read_tensors
 
 __all__ = [
     "FORMAT",

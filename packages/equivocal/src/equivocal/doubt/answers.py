@@ -11,7 +11,7 @@ from safetensors.numpy import save_file
 
 from equivocal.store import parse_json
 from equivocal.truth import PooledBeliefs
-from lastlayer.tensors import Shapes, read_tensors, refuse_mistakes
+from lastlayer.files import Shapes, read_tensors, refuse_mistakes
 
 __all__ = ["Answers", "Setting", "Strength"]
 

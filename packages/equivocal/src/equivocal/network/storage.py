@@ -29,9 +29,14 @@ from equivocal.store.folders import NETWORKS, RECORD, TRAIN_AGAIN, check_run, lo
 from equivocal.store.store import NETWORK_CODE, Store, hash_content
 from equivocal.world import World
 from lastlayer.errors import UserError, join_names
-from lastlayer.files import UnreadableError, write_atomically, write_text_atomically
+from lastlayer.files import (
+    Shapes,
+    UnreadableError,
+    read_tensors,
+    write_atomically,
+    write_text_atomically,
+)
 from lastlayer.machine import collect_versions, count_cores
-from lastlayer.tensors import Shapes, read_tensors
 
 __all__ = ["hash_run", "name_arrays", "write_settings"]
 

@@ -23,8 +23,16 @@ from equivocal.store.text import (
     read_toml,
     split_pair,
 )
-from lastlayer.files import UnreadableError, format_size, is_plain_name, resolve_inside
-from lastlayer.tensors import Shapes, add_tensor_checksum, read_tensors, refuse_mistakes
+from lastlayer.files import (
+    Shapes,
+    UnreadableError,
+    add_tensor_checksum,
+    format_size,
+    is_plain_name,
+    read_tensors,
+    refuse_mistakes,
+    resolve_inside,
+)
 
 __all__ = [
     "TABLE_BYTES",

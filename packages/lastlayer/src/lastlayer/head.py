@@ -4,8 +4,9 @@
 
 The network up to its last layer is a fixed feature map ψ. `sample_posterior` gives the posterior of
 θ = (weights, bias), one row per output. `last_layer_posterior` takes any callable as ψ;
-`LastLayer.from_torch`, which is `from_torch` below, reads ψ, weights and bias from a PyTorch module
-(`layer_inputs`). Both return a `LastLayerPosterior`, in short `LastLayer`.
+`LastLayer.from_torch` reads ψ, weights and bias from a PyTorch module
+(`torch_features`). Both return a `LastLayer`. A file that it saves also identifies the network: by
+the layer's name, whether it has an intercept, and a fingerprint of all weights.
 
 By default the prior is chosen by held-out rows, about zero, and the posterior's mean is moved
 towards the network where that is better; its covariance stays (`prior`). With a prior
@@ -14,6 +15,8 @@ filter for uncertainty in human language comprehension".
 """
 
 import copy
+import json
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import chain
@@ -22,11 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from lastlayer.checks import check_bool, check_int, fail
-from lastlayer.info import Info
-from lastlayer.layer_inputs import (
-    BATCH_SIZE,
-    TorchFeatures,
+from lastlayer.batches import (
     agree_on_likelihood,
     check_batch,
     check_batches,
@@ -35,26 +34,17 @@ from lastlayer.layer_inputs import (
     compute_features_of,
     join_weights,
 )
-from lastlayer.posterior import Entropies, Posterior, list_contents
-from lastlayer.posterior_files import (
-    describe_layer,
-    load_posterior,
-    restore_layer,
-    save_posterior,
-)
+from lastlayer.checks import fail
+from lastlayer.info import Info
+from lastlayer.posterior import Entropies, Posterior, load_posterior
 from lastlayer.sampling import sample_posterior
+from lastlayer.torch_features import BATCH_SIZE, TorchFeatures
 
-__all__ = [
-    "LastLayer",
-    "LastLayerPosterior",
-    "TorchFeatures",
-    "from_torch",
-    "last_layer_posterior",
-]
+__all__ = ["LastLayer", "last_layer_posterior"]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class LastLayerPosterior:
+class LastLayer:
     """A feature map, and the posterior over the last layer on top of it."""
 
     posterior: Posterior
@@ -64,7 +54,7 @@ class LastLayerPosterior:
     def __repr__(self) -> str:
         K, D = self.posterior.mean.shape
         size = f"{K} output{'s' * (K != 1)} × {D} weights"
-        return f"<LastLayerPosterior of {size}, {self.info.method}: {self.info.message}>"
+        return f"<LastLayer of {size}, {self.info.method}: {self.info.message}>"
 
     @property
     def info(self) -> Info:
@@ -151,25 +141,77 @@ class LastLayerPosterior:
 
     @classmethod
     def from_torch(
-        cls, module: Any, inputs: Any, targets: Any = None, **options: Any
-    ) -> "LastLayerPosterior":
-        """Sample the posterior over the last layer of a PyTorch module; see `from_torch`.
+        cls,
+        module: Any,
+        inputs: Any,
+        targets: Any = None,
+        *,
+        prior_variance: Any = "auto",
+        validation: Any = None,
+        likelihood: str | None = None,
+        batch_size: int = BATCH_SIZE,
+        **options: Any,
+    ) -> "LastLayer":
+        """Sample the posterior over the last layer of a module that ends in `torch.nn.Linear`.
+
+        ψ are the inputs of that layer in evaluation mode. The prior is chosen by held-out rows,
+        about zero, and the posterior's mean may be moved towards the layer's weights and biases;
+        with a prior variance of your own the prior's mean are these. A layer without biases gets
+        no intercept. The module is not changed, and not copied either: if it is trained further,
+        the posterior no longer belongs to it.
 
         Parameters
         ----------
         module : torch.nn.Module
-            The trained network, which ends in a linear layer.
-        inputs, targets
-            The data, as `from_torch` takes them.
+            Takes a batch of inputs, returns (N, K) logits: no sigmoid and no softmax at its end.
+        inputs : tensor, array or DataLoader
+            N inputs along the first axis. Floating-point numbers are brought to the module's
+            precision. Without targets, batches of (inputs, targets) or (inputs, targets, counts):
+            features are kept, the inputs are not.
+        targets : (N,) or (N, K), optional
+            Class numbers, for two or more outputs; or yes and no for each output. A target whose
+            count is 0 is missing, and may be NaN.
+        prior_variance : "auto", number, (D,), (K, 1) or (K, D)
+            As for `sample_posterior`; D counts the bias.
+        validation : (inputs, targets) or DataLoader, optional
+            Rows that training has not seen. Give them together with the training rows, or give
+            such rows as `inputs`: training rows alone cannot say how wide the prior should be.
+        likelihood : "bernoulli" or "softmax", optional
+            By default softmax for class numbers (N,) and two or more outputs, else bernoulli.
+        batch_size : int
+            Inputs that go through the module at a time, here and in predictions.
         **options
-            Further arguments of `from_torch`.
+            What `sample_posterior` takes; `prior_mean` replaces the trained weights.
 
         Returns
         -------
-        LastLayerPosterior
-            The posterior, which takes the inputs of the module.
+        LastLayer
+            The module's features with the posterior on top of them; it takes raw inputs.
+
+        Raises
+        ------
+        lastlayer.errors.UserError
+            If the module does not end in a linear layer, or an argument is not what it should be.
         """
-        return from_torch(module, inputs, targets, **options)
+        first = inputs
+        if targets is None:
+            batches = iter(check_batches(inputs))
+            batch = next(batches, None)
+            first, inputs = check_batch(batch)[0], chain([batch], batches)
+        feature_map = TorchFeatures.trace(module, first, batch_size)
+        layer = feature_map.layer
+        return last_layer_posterior(
+            feature_map,
+            inputs,
+            targets,
+            weights=layer.weight,
+            bias=layer.bias,
+            intercept=layer.bias is not None,
+            likelihood=likelihood,
+            prior_variance=prior_variance,
+            validation=validation,
+            **options,
+        )
 
     def to_torch(self) -> Any:
         """Return a PyTorch module that gives the probabilities E[y], without JAX.
@@ -202,11 +244,14 @@ class LastLayerPosterior:
         lastlayer.errors.UserError
             If the file cannot be written.
         """
-        header = describe_layer(self.feature_map, self.intercept)
-        save_posterior(list_contents(self.posterior), Path(path), header)
+        about: dict[str, Any] = {"intercept": bool(self.intercept)}
+        if isinstance(self.feature_map, TorchFeatures):
+            network = self.feature_map.compute_fingerprint()
+            about |= {"layer": self.feature_map.name, "network": network}
+        self.posterior.save(path, {"last_layer": json.dumps(about)})
 
     @classmethod
-    def load(cls, path: str | Path, network: Any) -> "LastLayerPosterior":
+    def load(cls, path: str | Path, network: Any) -> "LastLayer":
         """Load what `save` wrote, for the network that it belongs to.
 
         Parameters
@@ -218,7 +263,7 @@ class LastLayerPosterior:
 
         Returns
         -------
-        LastLayerPosterior
+        LastLayer
             With the same posterior, bit for bit. A warning says so if the module has other weights
             than when the posterior was saved.
 
@@ -227,13 +272,28 @@ class LastLayerPosterior:
         lastlayer.errors.UserError
             If the file is missing, damaged, or of another network.
         """
-        contents, header = load_posterior(Path(path))
-        posterior = Posterior(**contents._asdict())
-        feature_map, intercept = restore_layer(path, header, network, posterior.mean.shape)
+        posterior, header = load_posterior(Path(path))
+        about = json.loads(header.get("last_layer", "{}"))
+        if "intercept" not in about:
+            fail(f"{path} holds a posterior without a feature map; use Posterior.load.")
+        intercept, feature_map = bool(about["intercept"]), network
+        if "layer" in about:
+            feature_map = TorchFeatures(network, str(about["layer"]))
+            layer, shape = feature_map.layer, posterior.mean.shape
+            if (layer.out_features, layer.in_features + intercept) != shape:
+                fail(
+                    f"{path} is of a last layer with {shape[1] - intercept} inputs and {shape[0]} "
+                    f"outputs, this network's has {layer.in_features} and {layer.out_features}; "
+                    "pass the network that it was saved for."
+                )
+            if feature_map.compute_fingerprint() != about.get("network"):
+                warnings.warn(
+                    "the network has other weights than when this posterior was saved, and the "
+                    "posterior may not belong to it.",
+                    UserWarning,
+                    stacklevel=2,
+                )
         return cls(posterior=posterior, feature_map=feature_map, intercept=intercept)
-
-
-LastLayer = LastLayerPosterior
 
 
 def last_layer_posterior(
@@ -248,7 +308,7 @@ def last_layer_posterior(
     prior_variance: Any = "auto",
     validation: Any = None,
     **options: Any,
-) -> LastLayerPosterior:
+) -> LastLayer:
     """Sample the posterior over a last layer on top of `feature_map`.
 
     Parameters
@@ -276,7 +336,7 @@ def last_layer_posterior(
 
     Returns
     -------
-    LastLayerPosterior
+    LastLayer
         The feature map with the posterior on top of it; it takes raw inputs.
 
     Raises
@@ -290,7 +350,7 @@ def last_layer_posterior(
     >>> x = np.array([-1.0, 0.0, 2.0])
     >>> belief = last_layer_posterior(lambda x: np.stack([x, x**2], axis=1), x, [0, 0, 1])
     >>> belief  # doctest: +ELLIPSIS
-    <LastLayerPosterior of 1 output × 3 weights, exact-flow: converged in ... steps; ...>
+    <LastLayer of 1 output × 3 weights, exact-flow: converged in ... steps; ...>
     >>> belief.predict_proba(np.array([1.0])).shape
     (1, 1)
     """
@@ -299,18 +359,16 @@ def last_layer_posterior(
             f"feature_map must be callable, got {type(feature_map).__name__}; for rows of features "
             "that are computed already use sample_posterior."
         )
-    check_bool(intercept, "intercept")
-    psi, targets, counts = collect_rows(
-        feature_map, inputs, targets, options.pop("counts", None), intercept
-    )
-    mean = join_weights(weights, bias, psi.shape[1] - intercept, intercept)
-    num_outputs = None if mean is None else len(mean)
-    targets, likelihood = agree_on_likelihood(targets, num_outputs, likelihood, counts)
+    counts = options.pop("counts", None)
+    psi, t, *c = collect_rows(feature_map, inputs, targets, counts, intercept)
+    counts = c[0] if c else None
+    mean = join_weights(weights, bias, intercept)
+    t, likelihood = agree_on_likelihood(t, None if mean is None else len(mean), likelihood, counts)
     if validation is not None:
         validation = collect_validation(feature_map, validation, intercept)
     posterior = sample_posterior(
         psi,
-        targets,
+        t,
         counts=counts,
         likelihood=likelihood,
         prior_variance=prior_variance,
@@ -318,85 +376,4 @@ def last_layer_posterior(
         trained=mean,
         **options,
     )
-    return LastLayerPosterior(posterior=posterior, feature_map=feature_map, intercept=intercept)
-
-
-def from_torch(
-    module: Any,
-    inputs: Any,
-    targets: Any = None,
-    *,
-    prior_variance: Any = "auto",
-    validation: Any = None,
-    likelihood: str | None = None,
-    batch_size: int = BATCH_SIZE,
-    **options: Any,
-) -> LastLayerPosterior:
-    """Sample the posterior over the last layer of a PyTorch module that ends in `torch.nn.Linear`.
-
-    ψ are the inputs of that layer in evaluation mode. The prior is chosen by held-out rows, about
-    zero, and the posterior's mean may be moved towards the layer's weights and biases; with a prior
-    variance of your own the prior's mean are these. A layer without biases gets no intercept. The
-    module is not changed, and not copied either: if it is trained further, the posterior no longer
-    belongs to it.
-
-    Parameters
-    ----------
-    module : torch.nn.Module
-        Takes a batch of inputs, returns (N, K) logits: no sigmoid and no softmax at its end.
-    inputs : tensor, array or DataLoader
-        N inputs along the first axis. Floating-point numbers are brought to the module's precision.
-        Without targets, batches of (inputs, targets) or (inputs, targets, counts): features are
-        kept, the inputs are not.
-    targets : (N,) or (N, K), optional
-        Class numbers, for two or more outputs; or yes and no for each output. A target whose count
-        is 0 is missing, and may be NaN.
-    prior_variance : "auto", number, (D,), (K, 1) or (K, D)
-        As for `sample_posterior`; D counts the bias.
-    validation : (inputs, targets) or DataLoader, optional
-        Rows that training has not seen. Give them together with the training rows, or give rows
-        that training has not seen as `inputs`: training rows alone cannot say how wide the prior
-        should be.
-    likelihood : "bernoulli" or "softmax", optional
-        By default softmax for class numbers (N,) and two or more outputs, else bernoulli.
-    batch_size : int
-        Inputs that go through the module at a time, here and in predictions.
-    **options
-        What `sample_posterior` takes; `prior_mean` replaces the trained weights.
-
-    Returns
-    -------
-    LastLayerPosterior
-        The module's features with the posterior on top of them; it takes raw inputs.
-
-    Raises
-    ------
-    lastlayer.errors.UserError
-        If the module does not end in a linear layer, or an argument is not what it should be.
-    """
-    for name in ("weights", "bias", "intercept"):
-        if name in options:
-            fail(
-                f"from_torch reads {name} from the module; leave it out, or replace the mean of "
-                "the prior with prior_mean."
-            )
-    check_int(batch_size, "batch_size", least=1)
-    first = inputs
-    if targets is None:
-        batches = iter(check_batches(inputs))
-        batch = next(batches, None)
-        first, inputs = check_batch(batch)[0], chain([batch], batches)
-    feature_map = TorchFeatures(module, first, batch_size)
-    layer = feature_map.layer
-    return last_layer_posterior(
-        feature_map,
-        inputs,
-        targets,
-        weights=layer.weight,
-        bias=layer.bias,
-        intercept=layer.bias is not None,
-        likelihood=likelihood,
-        prior_variance=prior_variance,
-        validation=validation,
-        **options,
-    )
+    return LastLayer(posterior=posterior, feature_map=feature_map, intercept=intercept)
