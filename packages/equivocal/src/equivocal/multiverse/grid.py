@@ -7,12 +7,11 @@
     [factorial]                # all combinations of these
     num_steps = [17, 50]
 
-The first value of each list is the study's own, so that a reader of the file sees what the others
-are compared with. A new choice is a field of `Specification` and an entry of `TRAINING`, `SETTINGS`
-or `READING`. Designs, which draw from lists of values instead of combining them, are in `designs`.
+The study's own specification comes first, whether the file lists its values or not. A new choice is
+a field of `Specification` and an entry of `TRAINING`, `SETTINGS` or `READING`. Designs, which draw from lists of values instead of combining them, are in `designs`.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import asdict
 from importlib import resources
 from itertools import product
@@ -31,7 +30,7 @@ from lastlayer.algorithm1 import NUM_STEPS, DropoutConfig
 from lastlayer.errors import UserError
 from lastlayer.files import resolve_inside
 
-__all__ = ["CHOICES", "Point", "Specification", "list_varied", "load_grid"]
+__all__ = ["CHOICES", "Point", "Specification", "load_grid"]
 
 GRIDS = resources.files("equivocal.multiverse") / "grids"
 MOST_POINTS = 100_000  # the full multiverse has 3,456
@@ -141,8 +140,8 @@ def load_grid(name_or_path: str | Path, networks: int | None = None) -> tuple[Po
     file, source = read_grid_file(path, _MultiverseFile)
     study = load_study(source, {"training.networks": networks or file.networks})
     own = find_own_choices(study)
-    alone = _check_values(file.one_at_a_time, own, f"{path}, one_at_a_time")
-    crossed = _check_values(file.factorial, own, f"{path}, factorial")
+    alone = check_choices(file.one_at_a_time, own, f"{path}, one_at_a_time")
+    crossed = check_choices(file.factorial, own, f"{path}, factorial")
     changes = [
         {},
         *({name: value} for name, values in alone.items() for value in values),
@@ -152,12 +151,6 @@ def load_grid(name_or_path: str | Path, networks: int | None = None) -> tuple[Po
     if len(varied) == 1:
         raise UserError(f"{path} varies nothing; give some choice a second value.")
     return tuple(make_point(study, one) for one in varied)
-
-
-def list_varied(points: Sequence[Point]) -> dict[str, list[Any]]:
-    """List the values of each choice, in order of appearance."""
-    names = points[0].varied
-    return {name: list(dict.fromkeys(point.varied[name] for point in points)) for name in names}
 
 
 def change_specification(
@@ -211,20 +204,6 @@ def find_own_choices(study: StudySettings) -> Specification:
         critical_word="study",
         items="study",
     )
-
-
-def _check_values(
-    lists: dict[str, list[Any]], own: Specification, where: str
-) -> dict[str, list[Any]]:
-    """Check every value as `check_choices` does, and that each list begins with the study's own."""
-    checked = check_choices(lists, own, where)
-    for name, (first, *_) in checked.items():
-        if first != (wanted := getattr(own, name)):
-            raise UserError(
-                f"{where}: the first value of {name} must be the study's own, {wanted!r}, "
-                f"got {first!r}; put it first."
-            )
-    return checked
 
 
 def check_choices(

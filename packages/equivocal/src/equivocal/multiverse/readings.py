@@ -27,9 +27,15 @@ from scipy.special import expit, logit
 
 from equivocal.beliefs import infer_posterior
 from equivocal.multiverse.designs import Design
-from equivocal.multiverse.effects import STATE, collect_layers, describe_state, load_run
+from equivocal.multiverse.effects import (
+    GRID_CODE,
+    STATE,
+    collect_layers,
+    describe_state,
+    load_run,
+)
 from equivocal.multiverse.grid import TRAINING, Point, Specification, make_point
-from equivocal.multiverse.tasks import GRID_CODE, Task
+from equivocal.multiverse.tasks import Task
 from equivocal.paper.comparisons import collect_features
 from equivocal.paper.study import list_non_relevant
 from equivocal.paper.tables import list_measures

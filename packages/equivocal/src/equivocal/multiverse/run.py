@@ -7,14 +7,13 @@ an interrupted run, also on another machine.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 
 from equivocal.multiverse import effects, readings
 from equivocal.multiverse.answer import answer_in_words
 from equivocal.multiverse.designs import Design, load_design
-from equivocal.multiverse.grid import CHOICES, Point, list_varied, load_grid
+from equivocal.multiverse.grid import CHOICES, Point, load_grid
 from equivocal.multiverse.tasks import open_begin, run_missing
 from equivocal.paper.claims import find_impossible_numbers
 from equivocal.result import Figures, Result, write_tables
@@ -125,7 +124,7 @@ def run_multiverse(
                 "effects": effects.tabulate_effects(table),
                 "variance": effects.compute_effect_shares(table),
             },
-            settings={"study": points[0].settings.name, "vary": list_varied(points)},
+            settings=points[0].settings.to_dict(),
             summary=effects.describe_effects(table),
         )
         result.write(folder)
@@ -173,7 +172,7 @@ def match_paper(
                 "variance": compute_match_shares(matches),
                 "impossible": find_impossible_numbers(),
             },
-            settings=_describe(design),
+            settings=design.study.to_dict(),
             summary=answer_in_words(matches),
         )
         result.write(folder)
@@ -194,14 +193,3 @@ def compute_match_shares(matches: pd.DataFrame, outcomes: Sequence[str] = OUTCOM
     free, units = matches[matches["free"]], ("training", "key")
     shares = [compute_variance_shares(free, one, CHOICES, units=units) for one in outcomes]
     return pd.concat(shares, ignore_index=True)
-
-
-def _describe(design: Design) -> dict[str, Any]:
-    return {
-        "study": design.study.name,
-        "quick": design.study.quick_run,
-        "networks": design.study.training_settings.networks,
-        "design": design.size.model_dump(),
-        "levels": design.levels,
-        "printed": design.printed,
-    }

@@ -21,7 +21,7 @@ from equivocal.network import Run, TrainingSettings, train
 from equivocal.network.storage import hash_run
 from equivocal.progress import announce, progress
 from equivocal.store import read_json
-from equivocal.store.store import POSTERIOR_CODE, Store, hash_code
+from equivocal.store.store import Store, hash_code
 from equivocal.workers import Begin, count_workers, open_workers
 from equivocal.world import World
 from lastlayer.errors import UserError
@@ -29,8 +29,6 @@ from lastlayer.files import write_text_atomically
 
 __all__ = ["Task", "open_begin", "run_missing"]
 
-# what a result depends on
-GRID_CODE = (*POSTERIOR_CODE, "equivocal/paper", "equivocal/multiverse", "equivocal/statistics")
 PATIENCE = 5.0  # seconds to wait for an answer of a scheduler
 
 

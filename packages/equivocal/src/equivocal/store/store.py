@@ -36,7 +36,6 @@ from lastlayer.files import (
 __all__ = [
     "NETWORK_CODE",
     "POSTERIOR_CODE",
-    "STUDY_CODE",
     "Store",
     "hash_code",
     "hash_content",
@@ -44,13 +43,9 @@ __all__ = [
 ]
 
 RECORDS = "records"
-# files and folders of the package that networks depend on, posteriors, and a point of a grid
+# files and folders of the package that networks and posteriors depend on
 NETWORK_CODE = ("equivocal/world", "equivocal/network", "lastlayer/seeds.py")
 POSTERIOR_CODE = (*NETWORK_CODE, "lastlayer", "equivocal/beliefs.py")
-STUDY_CODE = (
-    *POSTERIOR_CODE,
-    *(f"equivocal/{part}" for part in ("truth.py", "statistics", "paper", "multiverse")),
-)
 KINDS = {".py", ".toml", ".csv", ".j2", ".css", ".svg", ".mplstyle"}  # of the package's own files
 Result = TypeVar("Result")
 _PACKAGES = {"equivocal": Path(__file__).parents[1], "lastlayer": Path(lastlayer.__file__).parent}
