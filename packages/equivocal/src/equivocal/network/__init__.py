@@ -1,13 +1,20 @@
 """The Sentence Gestalt network: its equations, its training, its answers and their accuracy.
 
 This package depends on worlds, but not on posteriors.
+
+Names are imported when first used, so that the command line starts at once.
 """
 
-from equivocal.network.probing import Network, features, score
-from equivocal.network.runs import Run, train
-from equivocal.network.sentence_gestalt import QueryNetwork, SentenceGestalt, UpdateNetwork
-from equivocal.network.settings import RECIPES, TrainingSettings
-from equivocal.network.training import EpochReport, OnEpoch
+from typing import TYPE_CHECKING, Any
+
+from lastlayer.errors import import_name
+
+if TYPE_CHECKING:
+    from equivocal.network.probing import Network, features, score
+    from equivocal.network.runs import Run, train
+    from equivocal.network.sentence_gestalt import QueryNetwork, SentenceGestalt, UpdateNetwork
+    from equivocal.network.settings import RECIPES, TrainingSettings
+    from equivocal.network.training import EpochReport, OnEpoch
 
 __all__ = [
     "RECIPES",
@@ -23,3 +30,22 @@ __all__ = [
     "score",
     "train",
 ]
+
+_HOME = {
+    "EpochReport": "training",
+    "Network": "probing",
+    "OnEpoch": "training",
+    "QueryNetwork": "sentence_gestalt",
+    "RECIPES": "settings",
+    "Run": "runs",
+    "SentenceGestalt": "sentence_gestalt",
+    "TrainingSettings": "settings",
+    "UpdateNetwork": "sentence_gestalt",
+    "features": "probing",
+    "score": "probing",
+    "train": "runs",
+}
+
+
+def __getattr__(name: str) -> Any:
+    return import_name(__name__, _HOME, name)

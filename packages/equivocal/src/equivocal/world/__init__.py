@@ -2,27 +2,34 @@
 
 A world is one TOML file (`docs/worlds.md`); `World.load` reads it, and everything else is reached
 through `World`. This package does not depend on networks.
+
+Names are imported when first used, so that the command line starts at once.
 """
 
-from equivocal.world.corpus import Corpus
-from equivocal.world.errors import (
-    ImpossibleSentenceError,
-    UnknownWordError,
-    WorldError,
-    WorldSizeWarning,
-)
-from equivocal.world.grammar import name_role_unit
-from equivocal.world.loading import list_shipped_worlds, read_example, split_world_name
-from equivocal.world.queries import PrefixTree, Queries
-from equivocal.world.reversals import (
-    PLAUSIBILITY,
-    PlausibilityItem,
-    RoleReversal,
-    find_plausibility_items,
-    find_role_reversals,
-)
-from equivocal.world.spelling import Constituent, Utterance
-from equivocal.world.world import MAX_SAMPLE, Event, Sentence, World
+from typing import TYPE_CHECKING, Any
+
+from lastlayer.errors import import_name
+
+if TYPE_CHECKING:
+    from equivocal.world.corpus import Corpus
+    from equivocal.world.errors import (
+        ImpossibleSentenceError,
+        UnknownWordError,
+        WorldError,
+        WorldSizeWarning,
+    )
+    from equivocal.world.grammar import name_role_unit
+    from equivocal.world.loading import list_shipped_worlds, read_example, split_world_name
+    from equivocal.world.queries import PrefixTree, Queries
+    from equivocal.world.reversals import (
+        PLAUSIBILITY,
+        PlausibilityItem,
+        RoleReversal,
+        find_plausibility_items,
+        find_role_reversals,
+    )
+    from equivocal.world.spelling import Constituent, Utterance
+    from equivocal.world.world import MAX_SAMPLE, Event, Sentence, World
 
 __all__ = [
     "MAX_SAMPLE",
@@ -48,3 +55,32 @@ __all__ = [
     "read_example",
     "split_world_name",
 ]
+
+_HOME = {
+    "Constituent": "spelling",
+    "Corpus": "corpus",
+    "Event": "world",
+    "ImpossibleSentenceError": "errors",
+    "MAX_SAMPLE": "world",
+    "PLAUSIBILITY": "reversals",
+    "PlausibilityItem": "reversals",
+    "PrefixTree": "queries",
+    "Queries": "queries",
+    "RoleReversal": "reversals",
+    "Sentence": "world",
+    "UnknownWordError": "errors",
+    "Utterance": "spelling",
+    "World": "world",
+    "WorldError": "errors",
+    "WorldSizeWarning": "errors",
+    "find_plausibility_items": "reversals",
+    "find_role_reversals": "reversals",
+    "list_shipped_worlds": "loading",
+    "name_role_unit": "grammar",
+    "read_example": "loading",
+    "split_world_name": "loading",
+}
+
+
+def __getattr__(name: str) -> Any:
+    return import_name(__name__, _HOME, name)
