@@ -16,8 +16,8 @@ import numpy as np
 import typer
 
 from benchmarks.machine import RESULTS, describe_machine
+from equivocal.store.files import write_text_atomically
 from lastlayer import sample_network, sample_posterior
-from lastlayer.files import write_text_atomically
 
 N, K, D = 60, 5, 4
 CASES = [(6, True), (6, False), (12, False), (21, False), (40, False)]  # J, a part per output

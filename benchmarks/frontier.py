@@ -29,7 +29,7 @@ from equivocal.doubt.layers import LAYERS
 from equivocal.doubt.run import compare_uncertainty
 from equivocal.network.train_or_load import choose_training
 from equivocal.result import write_tables
-from lastlayer.files import write_text_atomically
+from equivocal.store.files import write_text_atomically
 
 IMAGE = Path(__file__).parents[1] / "docs" / "images" / "frontier.png"
 ERRORS = ["kl_reversal", "kl_congruent"]

@@ -28,7 +28,7 @@ from rich.table import Table
 
 from benchmarks.machine import RESULTS, describe_machine
 from benchmarks.worlds import write_large_world
-from lastlayer.files import write_text_atomically
+from equivocal.store.files import write_text_atomically
 
 SENTENCES = 100_000
 SIZES = {"large": (2_000, 200), "middling": (80, 20)}  # words, actions

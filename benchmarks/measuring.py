@@ -22,7 +22,7 @@ import pandas as pd
 import typer
 
 from benchmarks.machine import RESULTS, describe_machine
-from lastlayer.files import write_text_atomically
+from equivocal.store.files import write_text_atomically
 
 MOST_TIMES_TRAINING = 2.0
 

@@ -27,7 +27,7 @@ from equivocal.people.join import Joined, join
 from equivocal.people.models import compare_models
 from equivocal.people.simulate import Experiment, simulate
 from equivocal.statistics import RandomPart, fit_logistic, fit_mixed
-from lastlayer.files import write_text_atomically
+from equivocal.store.files import write_text_atomically
 
 REPEATS = 3
 

@@ -48,9 +48,9 @@ from benchmarks.cross_validation import STRENGTHS, choose_decay, cross_validate
 from benchmarks.machine import RESULTS, describe_machine
 from equivocal.network import Run, SentenceGestalt, TrainingSettings, train
 from equivocal.paper.settings import load_study
+from equivocal.store.files import write_text_atomically
 from equivocal.world import World
 from equivocal.world.items import load_stimuli
-from lastlayer.files import write_text_atomically
 
 SINGLE: dict[str, Any] = {"batch": 1, "learning_rate": 1e-5, "momentum": 0.9}  # those of 2018
 HUNDRED: dict[str, Any] = {"batch": 100, "learning_rate": 1e-3, "momentum": 0.0}

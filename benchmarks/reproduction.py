@@ -26,7 +26,7 @@ import typer
 
 from benchmarks.machine import RESULTS, describe_machine
 from benchmarks.same_results import find_differences
-from lastlayer.files import write_text_atomically
+from equivocal.store.files import write_text_atomically
 
 MOST_TIMES_TRAINING, MOST_BYTES, MOST_OF_OTHER = 5.0, 3e9, 0.6
 

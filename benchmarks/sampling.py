@@ -19,9 +19,9 @@ from rich.console import Console
 
 from benchmarks.machine import RESULTS
 from benchmarks.sampler import BenchSettings, run_bench
+from equivocal.store.files import ensure_writable, write_text_atomically
 from equivocal.store.folders import has_run
 from lastlayer.errors import UserError
-from lastlayer.files import ensure_writable, write_text_atomically
 
 # Rows are taken from this folder if no other is named, and made up if it does not exist.
 PAPER = Path("runs/paper")

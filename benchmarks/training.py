@@ -44,8 +44,8 @@ from benchmarks.machine import RESULTS, describe_machine
 from benchmarks.torch_reference import WEIGHT_DECAY, Data, Epoch, collect_data, fit, split
 from equivocal.network import Run, TrainingSettings, train
 from equivocal.network.training import EpochReport
+from equivocal.store.files import write_text_atomically
 from equivocal.world import Corpus, World
-from lastlayer.files import write_text_atomically
 from lastlayer.machine import count_cores
 
 WORLD = "paper"

@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterator
 from itertools import permutations, product
 from pathlib import Path
 
+from equivocal.store.files import write_text_atomically
 from equivocal.world import ImpossibleSentenceError, World, name_role_unit
 from equivocal.world.items import COLUMNS
 from equivocal.world.spelling import inflect_verb
-from lastlayer.files import write_text_atomically
 from scripts.make_paradigm_items import find_frames, format_csv
 
 __all__ = ["MAKERS", "make_csv"]

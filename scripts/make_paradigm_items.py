@@ -17,10 +17,10 @@ from dataclasses import dataclass
 from itertools import cycle
 from pathlib import Path
 
+from equivocal.store.files import write_text_atomically
 from equivocal.world import World
 from equivocal.world.items import COLUMNS
 from equivocal.world.spelling import inflect_verb
-from lastlayer.files import write_text_atomically
 
 __all__ = ["MAKERS", "Frame", "find_frames", "format_csv", "make_csv"]
 

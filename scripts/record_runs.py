@@ -20,8 +20,8 @@ import tomli_w
 from equivocal.multiverse.answer import NOTE
 from equivocal.paper.settings import load_study
 from equivocal.store import read_table, read_toml
+from equivocal.store.files import write_text_atomically
 from lastlayer.errors import UserError
-from lastlayer.files import write_text_atomically
 
 __all__ = ["record_runs"]
 

@@ -15,7 +15,7 @@ import tomli_w
 
 from equivocal.machine import get_package_version
 from equivocal.progress import progress
-from lastlayer.files import write_text_atomically
+from equivocal.store.files import write_text_atomically
 from lastlayer.machine import collect_versions
 
 if TYPE_CHECKING:

@@ -27,8 +27,9 @@ from typing import Any
 
 from equivocal.machine import describe_device
 from equivocal.progress import err
+from equivocal.store.files import remove_orphans
 from lastlayer.errors import UserError
-from lastlayer.files import explain_write_errors, remove_orphans
+from lastlayer.files import explain_write_errors
 from lastlayer.machine import count_cores, measure_memory
 
 __all__ = ["Begin", "block_interrupts", "count_workers", "open_workers"]

@@ -14,8 +14,9 @@ from matplotlib.figure import Figure
 from safetensors.numpy import save_file
 
 from equivocal.figure_style import save_figure
+from equivocal.store.files import write_text_atomically
 from lastlayer.errors import UserError
-from lastlayer.files import write_atomically, write_text_atomically
+from lastlayer.files import write_atomically
 from needs import needs
 from tests.cli.commands import fails
 from tests.faults.conftest import Mount, Tiny, names, results

@@ -17,7 +17,7 @@ from types import FrameType
 
 import pytest
 
-from lastlayer.files import ensure_writable, write_text_atomically
+from equivocal.store.files import ensure_writable, write_text_atomically
 from needs import needs
 from tests.cli.commands import COMMAND
 from tests.faults.conftest import ENVIRONMENT, Tiny, names, results

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from equivocal.store import read_json, read_text, read_toml
+from equivocal.store.files import resolve_inside
 from equivocal.store.store import Store
 from equivocal.world import World
 from lastlayer import Posterior
 from lastlayer.errors import UserError
-from lastlayer.files import resolve_inside
 from needs import needs
 
 HUGE = 1 << 41  # more than any machine has

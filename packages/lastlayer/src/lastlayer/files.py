@@ -5,7 +5,7 @@ each reader sets its own limit of size. `read_tensors` reads safetensors files, 
 not check all that it should: lengths of headers, types, shapes, arrays larger than their file.
 
 A file is written under a temporary name in the same folder and then renamed. A killed process can
-leave such a temporary file; `remove_orphans` finds it by its name.
+leave such a temporary file.
 """
 
 import errno
@@ -14,12 +14,10 @@ import os
 import re
 import secrets
 import stat
-import unicodedata
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from math import prod
-from pathlib import Path, PureWindowsPath
-from tempfile import TemporaryFile
+from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 from lastlayer.errors import UserError
@@ -32,25 +30,17 @@ __all__ = [
     "Shapes",
     "UnreadableError",
     "add_tensor_checksum",
-    "compute_checksum",
-    "ensure_writable",
     "explain_write_errors",
     "open_limited",
     "read_tensors",
-    "refuse_mistakes",
-    "remove_orphans",
     "write_atomically",
-    "write_text_atomically",
 ]
 
-# Names of temporary files: .NAME.0123abcd.tmp here, .tmpAbC123 (safetensors), .tmpabc_1234 (Python)
-ORPHAN = re.compile(r"\..+\.[0-9a-f]{8}\.tmp|\.tmp([A-Za-z0-9]{6}|[a-z0-9_]{8})")
 FULL = {errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC)}  # Windows has no quota
 HEADER_BYTES = 32 << 20  # the header of a posterior grows by 160 bytes with each output
 CHECKSUM = "sha256"  # key of the metadata of a safetensors file
 FLOATS = frozenset({"F32", "F64"})
 Shapes = dict[str, tuple[int, ...]]
-DEPTH = 4  # how many levels of folders a run makes in its own folder
 
 
 class UnreadableError(UserError):
@@ -111,73 +101,6 @@ def format_size(size: int) -> str:
     return f"{size} bytes"
 
 
-def resolve_inside(folder: str | Path, name: str, where: str, *, links: bool = False) -> Path:
-    """Return the path that a name in an untrusted file refers to, which must lie in `folder`.
-
-    Paths given on the command line are trusted and are not checked here.
-
-    Parameters
-    ----------
-    folder : str or Path
-        Where the file that contains the name is.
-    name : str
-        The name, as written there.
-    where : str
-        What messages call the setting.
-    links : bool
-        Whether a symbolic link may lead out of the folder.
-
-    Returns
-    -------
-    Path
-        The path, which need not exist.
-
-    Raises
-    ------
-    UserError
-        For an absolute path, a `..`, a link that leads out of the folder, or no name at all.
-    """
-    folder, written = Path(folder), PureWindowsPath(name)  # reads both / and \, and drives
-    outside = bool(written.anchor) or ".." in written.parts or Path(name).is_absolute()
-    try:
-        path = folder / name
-        path.exists()
-        leaves = not path.resolve().is_relative_to(folder.resolve())
-    except (OSError, RuntimeError, ValueError):  # a name too long, a link to itself, a NUL
-        raise UserError(f"{where} = {name!r:.80} cannot be looked up; rename the file.") from None
-    if not name or outside or (leaves and not links):
-        why = "leads out of its folder" if name else "names no file"
-        raise UserError(
-            f"{where} = {name!r:.200} {why}; put the file itself beside the one that names it, or "
-            "give its path on the command line."
-        )
-    return path
-
-
-def is_plain_name(name: str) -> bool:
-    """Return whether a name can be part of a file's name: one line, no slashes, not long.
-
-    Parameters
-    ----------
-    name : str
-        The name, of unknown origin.
-
-    Returns
-    -------
-    bool
-        False for an empty name, and for one with control characters.
-
-    Examples
-    --------
-    >>> is_plain_name("reversal"), is_plain_name("a/../../b"), is_plain_name("")
-    (True, False, False)
-    """
-    signs = {"/", "\\", ":"}
-    return 0 < len(name.encode("utf-8", "replace")) <= 100 and not any(
-        letter in signs or unicodedata.category(letter).startswith("C") for letter in name
-    )
-
-
 @contextmanager
 def write_atomically(path: str | Path) -> Iterator[Path]:
     """Yield a temporary path in the same folder, which replaces `path` if the block succeeds.
@@ -222,41 +145,6 @@ def explain_write_errors(path: Path) -> Iterator[None]:
         room = "make room, or " if number in FULL else ""
         way_out = f"{room}choose another place"
         raise UserError(f"cannot write to {path}: {reason}; {way_out}.") from None
-
-
-def ensure_writable(directory: str | Path) -> None:
-    """Create a folder and check that it can be written to, before work on its content begins."""
-    directory = Path(directory)
-    with explain_write_errors(directory):
-        directory.mkdir(parents=True, exist_ok=True)
-        with TemporaryFile(dir=directory, prefix=".tmp"):  # has no name, where the system allows it
-            pass
-
-
-def write_text_atomically(path: str | Path, text: str) -> None:
-    """Write text (UTF-8) so that `path` is never half-written."""
-    with write_atomically(path) as temporary:
-        temporary.write_text(text, encoding="utf-8")
-
-
-def remove_orphans(folder: Path) -> None:
-    """Remove temporary files that killed processes left in a folder or up to four levels below it.
-
-    No other process may be writing there; `equivocal.store.locks` ensures that.
-    """
-    for depth in range(DEPTH + 1):
-        for file in folder.glob("*/" * depth + ".*"):
-            if ORPHAN.fullmatch(file.name) and file.is_file() and not file.is_symlink():
-                file.unlink(missing_ok=True)
-
-
-def compute_checksum(path: Path) -> str | None:
-    """Return the SHA-256 of a file, or None where it cannot be read."""
-    try:
-        with path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
-    except OSError:
-        return None
 
 
 def read_tensors(
@@ -320,33 +208,6 @@ def read_tensors(
     if CHECKSUM in about and add_tensor_checksum(about, arrays) != about:
         raise UnreadableError(path, "checksum mismatch")
     return about, arrays
-
-
-@contextmanager
-def refuse_mistakes(path: Path) -> Iterator[None]:
-    """Turn errors raised by the content of a file into an `UnreadableError` that names the file.
-
-    Parameters
-    ----------
-    path : Path
-        The file whose content is read inside the `with` block.
-
-    Returns
-    -------
-    context manager
-        Yields nothing.
-
-    Raises
-    ------
-    UnreadableError
-        Where the block raises a `ValueError`, `KeyError`, `TypeError` or `OverflowError`.
-    """
-    try:
-        yield
-    except UserError:
-        raise
-    except (ValueError, KeyError, TypeError, OverflowError) as error:
-        raise UnreadableError(path, str(error).strip("'.")) from None
 
 
 def add_tensor_checksum(about: dict[str, str], arrays: "dict[str, np.ndarray]") -> dict[str, str]:

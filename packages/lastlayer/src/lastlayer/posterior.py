@@ -322,11 +322,12 @@ def _build(header: dict[str, str], arrays: dict[str, np.ndarray]) -> Posterior:
     if "draws" in header:
         J, seed = (check_int(number, "draws", least=0) for number in json.loads(header["draws"]))
         draws = Draws(mean=mean, factor=arrays["factor"], num_particles=J, seed=seed)
-        arrays = {"particles": draws, "covariance": draws.compute_covariance()}
+        stored: Any = {"draws": draws, "covariance": draws.compute_covariance()}
+    else:
+        stored = {"draws": arrays["particles"], "covariance": arrays["covariance"]}
     return Posterior(
-        draws=arrays["particles"],
+        **stored,
         mean=mean,
-        covariance=arrays["covariance"],
         info=info,
         likelihood=Likelihood(header["likelihood"]),
         gaussian=check_bool(json.loads(header["gaussian"]), "gaussian"),

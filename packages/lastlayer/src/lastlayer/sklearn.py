@@ -219,7 +219,7 @@ class _EnsembleKalman(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if self.class_weight is not None:
             each = _weigh_classes(self.class_weight, y).astype(X.dtype)
             weight = weight[:, None] * each if weight.ndim < each.ndim else weight * each
-        kept = weight.reshape(len(X), -1).any(axis=1)
+        kept = np.asarray(weight.reshape(len(X), -1).any(axis=1))
         targets = self._encode_targets(y) * weight.reshape(len(X), -1)
         psi = self._add_intercept(X[kept])
         return (psi, targets[kept].astype(X.dtype), weight[kept]), kept

@@ -16,8 +16,8 @@ from rich.text import Text
 
 from equivocal import console
 from equivocal.console import out, show_note
+from equivocal.store.files import write_text_atomically
 from lastlayer.errors import UserError
-from lastlayer.files import write_text_atomically
 
 if TYPE_CHECKING:
     from equivocal.asking.answer import Answer, Belief

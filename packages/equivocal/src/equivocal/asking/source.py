@@ -17,11 +17,11 @@ from typing import Any
 
 from equivocal.machine import find_cache_folder
 from equivocal.store import read_toml
+from equivocal.store.files import compute_checksum
 from equivocal.store.folders import check_run, find_runs, locate_network
 from equivocal.store.store import NETWORK_CODE, hash_content
 from equivocal.world import World
 from lastlayer.errors import UserError, join_names
-from lastlayer.files import compute_checksum
 
 CONVERGED = "converged"  # in place of a step: the converged posterior
 PAPER_STEP = 17  # of the paper's sampler: "τ = 17 discrete time-steps", §3

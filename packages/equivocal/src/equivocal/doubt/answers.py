@@ -10,8 +10,9 @@ import numpy as np
 from safetensors.numpy import save_file
 
 from equivocal.store import parse_json
+from equivocal.store.files import refuse_mistakes
 from equivocal.truth import PooledBeliefs
-from lastlayer.files import Shapes, read_tensors, refuse_mistakes
+from lastlayer.files import Shapes, read_tensors
 
 __all__ = ["Answers", "Setting", "Strength"]
 

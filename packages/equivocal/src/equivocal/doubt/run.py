@@ -27,13 +27,13 @@ from equivocal.network import Run, TrainingSettings
 from equivocal.network.train_or_load import choose_training, train_or_load
 from equivocal.progress import progress
 from equivocal.result import Figures, Result, describe_run
+from equivocal.store.files import compute_checksum
 from equivocal.store.folders import locate_network, refuse_foreign_files
 from equivocal.store.locks import hold_folder
 from equivocal.store.store import POSTERIOR_CODE, Store, hash_content
 from equivocal.truth import ReversalQuestions, ask_about_reversals
 from equivocal.world import RoleReversal, World
 from lastlayer.errors import UserError, check_known
-from lastlayer.files import compute_checksum
 from lastlayer.seeds import Seed
 
 __all__ = ["UncertaintyResult", "compare_uncertainty"]

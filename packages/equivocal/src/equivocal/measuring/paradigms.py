@@ -49,11 +49,11 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from equivocal.errors import validate
 from equivocal.store import read_table, read_toml
+from equivocal.store.files import is_plain_name, resolve_inside
 from equivocal.store.text import find_named_file
 from equivocal.world import World, list_shipped_worlds, split_world_name
 from equivocal.world.items import Item, find_shipped_items, load_items
 from lastlayer.errors import UserError, check_known
-from lastlayer.files import is_plain_name, resolve_inside
 
 __all__ = ["CONSTRUCTIONS", "EXPLORATORY", "PARADIGMS", "Finding", "Paradigm"]
 

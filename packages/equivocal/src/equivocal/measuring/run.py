@@ -33,12 +33,13 @@ from equivocal.network import Run, TrainingSettings
 from equivocal.network.train_or_load import choose_training, train_or_load
 from equivocal.progress import progress
 from equivocal.result import Figures, Result, describe_run
+from equivocal.store.files import is_plain_name, write_text_atomically
 from equivocal.store.folders import announce_overwrite, refuse_foreign_files
 from equivocal.store.locks import hold_folder
 from equivocal.store.store import Store
 from equivocal.world import World
 from lastlayer.errors import UserError
-from lastlayer.files import explain_write_errors, is_plain_name, write_text_atomically
+from lastlayer.files import explain_write_errors
 from lastlayer.seeds import Seed
 
 __all__ = ["BELIEFS", "MeasureResult", "measure"]

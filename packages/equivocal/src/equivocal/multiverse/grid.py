@@ -25,10 +25,10 @@ from equivocal.beliefs import Positive, RowsOfPosterior, SettingsTable
 from equivocal.errors import validate
 from equivocal.paper.settings import StudySettings, load_study
 from equivocal.store import read_toml
+from equivocal.store.files import resolve_inside
 from equivocal.store.text import find_named_file
 from lastlayer.algorithm1 import NUM_STEPS, DropoutConfig
 from lastlayer.errors import UserError
-from lastlayer.files import resolve_inside
 
 __all__ = ["CHOICES", "Point", "Specification", "load_grid"]
 

@@ -18,8 +18,8 @@ from equivocal.multiverse.tasks import open_begin, run_missing
 from equivocal.paper.claims import find_impossible_numbers
 from equivocal.result import Figures, Result, write_tables
 from equivocal.statistics.summaries import compute_variance_shares
+from equivocal.store.files import write_text_atomically
 from equivocal.store.locks import hold_folder
-from lastlayer.files import write_text_atomically
 
 __all__ = [
     "MatchResult",

@@ -21,11 +21,11 @@ from equivocal.network import Run, TrainingSettings, train
 from equivocal.network.storage import hash_run
 from equivocal.progress import announce, progress
 from equivocal.store import read_json
+from equivocal.store.files import write_text_atomically
 from equivocal.store.store import Store, hash_code
 from equivocal.workers import Begin, count_workers, open_workers
 from equivocal.world import World
 from lastlayer.errors import UserError
-from lastlayer.files import write_text_atomically
 
 __all__ = ["Task", "open_begin", "run_missing"]
 

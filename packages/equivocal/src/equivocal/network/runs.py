@@ -20,10 +20,10 @@ from equivocal.network.sentence_gestalt import SentenceGestalt
 from equivocal.network.settings import TrainingSettings
 from equivocal.network.training import EpochReport, OnEpoch, fit
 from equivocal.store import read_table
+from equivocal.store.files import ensure_writable, write_text_atomically
 from equivocal.store.folders import NETWORKS, TRAIN_AGAIN, check_run, open_run, refuse_foreign_files
 from equivocal.world import Corpus, World
 from lastlayer.errors import UserError, join_names
-from lastlayer.files import ensure_writable, write_text_atomically
 from lastlayer.seeds import Seed, choose_seed
 
 __all__ = ["Run", "split_corpus", "train"]

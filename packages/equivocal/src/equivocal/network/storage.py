@@ -25,17 +25,12 @@ from safetensors.numpy import save_file
 from equivocal.network.sentence_gestalt import SentenceGestalt, create_network
 from equivocal.network.settings import TrainingSettings
 from equivocal.store import parse_json, read_toml
+from equivocal.store.files import write_text_atomically
 from equivocal.store.folders import NETWORKS, RECORD, TRAIN_AGAIN, check_run, locate_network
 from equivocal.store.store import NETWORK_CODE, Store, hash_content
 from equivocal.world import World
 from lastlayer.errors import UserError, join_names
-from lastlayer.files import (
-    Shapes,
-    UnreadableError,
-    read_tensors,
-    write_atomically,
-    write_text_atomically,
-)
+from lastlayer.files import Shapes, UnreadableError, read_tensors, write_atomically
 from lastlayer.machine import collect_versions, count_cores
 
 __all__ = ["hash_run", "name_arrays", "write_settings"]

@@ -21,8 +21,8 @@ from markupsafe import Markup
 from equivocal.errors import NOTHING, format_number
 from equivocal.figure_style import NAME_OF
 from equivocal.store import read_toml
+from equivocal.store.files import write_text_atomically
 from lastlayer.errors import UserError
-from lastlayer.files import write_text_atomically
 
 TYPES = {".svg": "image/svg+xml", ".png": "image/png"}
 TEXTS = read_toml(str(resources.files("equivocal.paper") / "templates" / "captions.toml"))

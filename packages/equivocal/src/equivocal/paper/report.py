@@ -33,8 +33,9 @@ from equivocal.paper.summary import (
 from equivocal.progress import progress
 from equivocal.result import Figures
 from equivocal.statistics.summaries import append_means
+from equivocal.store.files import write_text_atomically
 from equivocal.store.store import hash_content
-from lastlayer.files import write_atomically, write_text_atomically
+from lastlayer.files import write_atomically
 from lastlayer.machine import collect_versions
 
 __all__ = ["draw", "hash_report", "list_sections", "write"]

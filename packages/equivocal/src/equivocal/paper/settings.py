@@ -18,11 +18,11 @@ from equivocal.beliefs import Positive, RowsOfPosterior, SamplerSettings, Settin
 from equivocal.errors import explain_validation, locate_mistake
 from equivocal.network import TrainingSettings
 from equivocal.store import read_toml, split_pair
+from equivocal.store.files import resolve_inside, write_text_atomically
 from equivocal.store.text import find_named_file
 from equivocal.world import list_shipped_worlds, split_world_name
 from equivocal.world.items import find_shipped_items
 from lastlayer.errors import UserError
-from lastlayer.files import resolve_inside, write_text_atomically
 
 __all__ = ["StudySettings", "load_study", "parse_changes", "write_example"]
 

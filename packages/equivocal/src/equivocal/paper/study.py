@@ -29,12 +29,12 @@ from equivocal.network import Run
 from equivocal.paper.settings import StudySettings
 from equivocal.store import read_text
 from equivocal.store.arrays import read_dataset, write_dataset
+from equivocal.store.files import ensure_writable, write_text_atomically
 from equivocal.store.folders import locate_network
 from equivocal.store.store import NETWORK_CODE, POSTERIOR_CODE, Store, hash_content, hash_files
 from equivocal.world import World
 from equivocal.world.items import MAX_BYTES, Items, load_stimuli
 from lastlayer.errors import UserError, check_known, join_names
-from lastlayer.files import ensure_writable, write_text_atomically
 from lastlayer.sampling import check_method
 
 __all__ = ["Study", "check_study", "list_non_relevant", "prepare"]

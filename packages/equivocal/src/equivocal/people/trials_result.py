@@ -15,10 +15,10 @@ from typing import Any
 import tomli_w
 
 from equivocal.result import Figures, Result
+from equivocal.store.files import compute_checksum, write_text_atomically
 from equivocal.store.folders import announce_overwrite, refuse_foreign_files
 from equivocal.store.locks import hold_folder
 from lastlayer.errors import UserError
-from lastlayer.files import compute_checksum, write_text_atomically
 from lastlayer.machine import collect_versions
 
 # settings that do not make a run a different one; of inputs the checksums are compared instead

@@ -11,6 +11,7 @@ Nothing here executes what it reads. A file that is refused raises an `Unreadabl
 """
 
 from equivocal.store.arrays import read_dataset, write_dataset
+from equivocal.store.files import is_plain_name, refuse_mistakes, resolve_inside
 from equivocal.store.store import Store, hash_content, hash_files
 from equivocal.store.text import (
     TABLE_BYTES,
@@ -23,16 +24,7 @@ from equivocal.store.text import (
     read_toml,
     split_pair,
 )
-from lastlayer.files import (
-    Shapes,
-    UnreadableError,
-    add_tensor_checksum,
-    format_size,
-    is_plain_name,
-    read_tensors,
-    refuse_mistakes,
-    resolve_inside,
-)
+from lastlayer.files import Shapes, UnreadableError, add_tensor_checksum, format_size, read_tensors
 
 __all__ = [
     "TABLE_BYTES",

@@ -24,14 +24,10 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import lastlayer
+from equivocal.store.files import compute_checksum, resolve_inside, write_text_atomically
 from equivocal.store.text import read_json
 from lastlayer.errors import UserError
-from lastlayer.files import (
-    compute_checksum,
-    resolve_inside,
-    write_atomically,
-    write_text_atomically,
-)
+from lastlayer.files import write_atomically
 
 __all__ = [
     "NETWORK_CODE",

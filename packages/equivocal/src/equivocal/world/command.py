@@ -12,8 +12,8 @@ from rich.text import Text
 from equivocal import console
 from equivocal.console import make_table, out
 from equivocal.progress import run_in_stages
+from equivocal.store.files import write_text_atomically
 from lastlayer.errors import UserError
-from lastlayer.files import write_text_atomically
 
 if TYPE_CHECKING:
     from equivocal.world import World

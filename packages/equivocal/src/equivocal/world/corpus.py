@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from equivocal.store.files import write_text_atomically
 from equivocal.world.derivations import Derivations, collapse
 from equivocal.world.errors import ImpossibleSentenceError, require_exact
 from equivocal.world.queries import (
@@ -26,7 +27,6 @@ from equivocal.world.queries import (
 )
 from equivocal.world.spelling import Utterance
 from lastlayer.errors import UserError, check_known, join_names
-from lastlayer.files import write_text_atomically
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -26,10 +26,10 @@ from importlib import resources
 from pathlib import Path
 
 from equivocal.store import read_cells
+from equivocal.store.files import is_plain_name
 from equivocal.world.spelling import Utterance
 from equivocal.world.world import World
 from lastlayer.errors import UserError, check_known, join_names
-from lastlayer.files import is_plain_name
 
 __all__ = [
     "MAX_BYTES",
