@@ -87,16 +87,6 @@ def test_json_is_one_object(first: tuple[str, str], garden_folder: Path) -> None
     assert content["compare"]["sentence"] == "the cat chases the dog"
 
 
-def test_two_sentences_stand_side_by_side_where_there_is_room(
-    first: tuple[str, str], garden_folder: Path
-) -> None:
-    """`run` gives 160 columns."""
-    printed, _ = asked(garden_folder, "the dog chases", "--compare", "the cat chases")
-    assert any(
-        "the dog chases" in line and "the cat chases" in line for line in printed.splitlines()
-    )
-
-
 @pytest.mark.parametrize(
     ("variables", "bar"), [({"PYTHONIOENCODING": "ascii"}, "####"), ({}, "████")]
 )

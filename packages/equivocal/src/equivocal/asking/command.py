@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 BAR = 8  # characters
 WORTH_A_LINE = 0.01  # fillers that are believed less and less probable are left out, unless heard
 MEGABYTE = 1_000_000
-SIDE_BY_SIDE = 160  # columns of the terminal that two answers need
 
 WorldName = Annotated[
     str | None, typer.Option("--world", help="A world's name, or the path of a file [slips].")
@@ -104,13 +103,7 @@ def ask(
             content["compare"] = answers[1].to_dict(top)
         out.file.write(json.dumps(content, ensure_ascii=False) + "\n")
         return
-    shown = [_render_answer(answer, top) for answer in answers]
-    if len(shown) == 2 and out.width >= SIDE_BY_SIDE:
-        both = Table.grid(padding=(0, 2), expand=True)
-        both.add_row(*shown)
-        out.print(both)
-    else:
-        out.print(Group(*shown))
+    out.print(*(_render_answer(answer, top) for answer in answers))
     show_note("ask", step=_explain_step(answers[0]))
 
 

@@ -45,22 +45,17 @@ def load_weights(source: Source) -> Arrays:
 
 def _train_default(source: Source) -> None:
     """Train the default networks of a world, if no process has done so yet."""
-
-    def is_trained() -> bool:
-        return open_run(source.run_folder).find(NETWORKS, warn=False) is not None
-
-    if is_trained():
+    if open_run(source.run_folder).find(NETWORKS, warn=False) is not None:
         return
     from equivocal.network import TrainingSettings
     from equivocal.network.train_or_load import train_or_load
 
-    with hold_folder(source.folder, wait=True):
-        if not is_trained():  # not trained by another process meanwhile
-            announce(
-                f"{source.name} are trained once, which may take some minutes, and cached in "
-                f"{source.folder}"
-            )
-        settings = TrainingSettings.from_dict(dict(source.settings.training))
+    announce(
+        f"{source.name} are trained once, which may take some minutes, and cached in "
+        f"{source.folder}"
+    )
+    settings = TrainingSettings.from_dict(dict(source.settings.training))
+    with hold_folder(source.folder, wait=True):  # another process may train them meanwhile
         train_or_load(source.world, settings, source.run_folder)
 
 

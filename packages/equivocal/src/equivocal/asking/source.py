@@ -10,7 +10,6 @@ own, its weights and its training. So a changed number makes new files beside th
 record of an ensemble has the hash of the code that samples it, too.
 """
 
-from collections import defaultdict
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -178,35 +177,30 @@ class Source:
 def _choose_run(
     directory: Path, name: str | None, network: int | None, settings: AskSettings
 ) -> Source:
-    """Choose one or all of the networks in a folder that are of one world and size."""
+    """Choose one or all of the networks in a folder, which must be of one world."""
     runs = find_runs(directory)
-    if not runs:
-        check_run(directory)
-    kinds = defaultdict[tuple[str, ...], list[tuple[Path, World, dict[str, Any]]]](list)
-    for run in runs:
-        check_run(run, run / "run.toml", run / "world.toml")
-        world, training = World.load(run / "world.toml"), read_toml(run / "run.toml")["training"]
-        sizes = str(training["hidden"]), str(training["gestalt"])
-        if name in (None, world.name):
-            kinds[world.name, world.fingerprint, *sizes].append((run, world, training))
-    if not kinds:
+    for run in runs or [directory]:
+        check_run(run)
+    trained = [
+        (run, World.load(run / "world.toml"), read_toml(run / "run.toml")["training"])
+        for run in runs
+    ]
+    chosen = [one for one in trained if name in (None, one[1].name)]
+    if not chosen:
         raise UserError(f"{directory} has no networks of world {name!r}; leave out --world.")
-    if len(kinds) > 1:
+    if len({world.fingerprint for _, world, _ in chosen}) > 1:
+        worlds = join_names(sorted({world.name for _, world, _ in chosen}))
         raise UserError(
-            f"the networks in {directory} differ in their world or their sizes; choose one of the "
-            f"worlds {join_names(sorted({kind[0] for kind in kinds}))} with --world, or one of the "
-            f"folders {join_names(map(str, runs), most=3)}."
+            f"the networks in {directory} differ in their world; choose one of the worlds {worlds} "
+            f"with --world, or one of the folders {join_names(map(str, runs), most=3)}."
         )
-    (chosen,) = kinds.values()
-    each = [(*run, index) for run in chosen for index in range(run[2]["networks"])]
+    each = [(*one, index) for one in chosen for index in range(one[2]["networks"])]
     if network is not None:
         if not 0 <= network < len(each):
             raise UserError(
                 f"{directory} has no network {network!r}; it has {len(each)}, counted from 0."
             )
         each = each[network : network + 1]
-    for run in dict.fromkeys(run for run, *_ in each):
-        check_run(run, *(locate_network(run, index) for place, *_, index in each if place == run))
     members = tuple(_open_network(*one, settings) for one in each)
     if len(members) == 1:
         return members[0]
