@@ -13,6 +13,7 @@ from equivocal.beliefs import NUM_PAIRS, collect_last_layer
 from equivocal.multiverse.answer import answer_in_words
 from equivocal.multiverse.designs import load_design
 from equivocal.multiverse.grid import READING, SETTINGS, TRAINING, load_grid, make_point
+from equivocal.multiverse.item_choices import move_critical_word
 from equivocal.multiverse.readings import (
     RULES,
     Reading,
@@ -28,7 +29,7 @@ from equivocal.paper.claims import find_impossible_numbers
 from equivocal.paper.settings import load_study
 from equivocal.paper.tables import load_printed_values
 from equivocal.world import World
-from equivocal.world.items import load_stimuli, move_critical_word
+from equivocal.world.items import load_stimuli
 from lastlayer.errors import UserError
 
 DESIGN = """

@@ -22,11 +22,12 @@ from equivocal.multiverse.effects import (
     tabulate_effects,
 )
 from equivocal.multiverse.grid import Point, load_grid
+from equivocal.multiverse.item_choices import find_all_items
 from equivocal.multiverse.run import run_multiverse
 from equivocal.network import Run
 from equivocal.paper.settings import load_study
 from equivocal.world import World, read_example
-from equivocal.world.items import find_all_items, load_stimuli
+from equivocal.world.items import load_stimuli
 from lastlayer.errors import UserError
 
 STUDY = f"""

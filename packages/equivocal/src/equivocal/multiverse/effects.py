@@ -23,13 +23,14 @@ from scipy.special import expit
 
 from equivocal.beliefs import LayerRows, collect_last_layer, infer_posterior
 from equivocal.multiverse.grid import CHOICES, SETTINGS, TRAINING, Point
+from equivocal.multiverse.item_choices import choose_items
 from equivocal.multiverse.tasks import Task
 from equivocal.network import Run
 from equivocal.paper.comparisons import collect_features, list_questions
 from equivocal.statistics.summaries import compare_pairs, compute_variance_shares
 from equivocal.store.store import POSTERIOR_CODE, hash_content, hash_files
 from equivocal.world import World
-from equivocal.world.items import choose_items, load_stimuli
+from equivocal.world.items import load_stimuli
 from lastlayer import Posterior
 
 # what the result of a point depends on

@@ -35,6 +35,7 @@ from equivocal.multiverse.effects import (
     load_run,
 )
 from equivocal.multiverse.grid import TRAINING, Point, Specification, make_point
+from equivocal.multiverse.item_choices import choose_items
 from equivocal.multiverse.tasks import Task
 from equivocal.paper.comparisons import collect_features
 from equivocal.paper.study import list_non_relevant
@@ -43,7 +44,7 @@ from equivocal.statistics.summaries import compare_with_zero
 from equivocal.store import read_toml
 from equivocal.store.store import hash_content, hash_files
 from equivocal.world import World
-from equivocal.world.items import Items, choose_items, load_stimuli
+from equivocal.world.items import Items, load_stimuli
 
 PRIORS = (0.01, 1.0, 5.0)  # factors of the specification's prior variance, from appendix D
 SCORES = ("unit_accuracy", "exact_match")

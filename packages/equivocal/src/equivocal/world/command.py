@@ -4,13 +4,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.columns import Columns
-from rich.panel import Panel
-from rich.table import Column, Table
-from rich.text import Text
 
 from equivocal import console
-from equivocal.console import make_table, out
+from equivocal.console import out, show_rows
 from equivocal.progress import run_in_stages
 from equivocal.store.files import write_text_atomically
 from lastlayer.errors import UserError
@@ -135,20 +131,18 @@ def show(name: Name) -> None:
             "questions": lambda: world.all_derivations.queries,
         },
     )
-    counts = _make_pairs(_describe_world(world), "")
-    out.print(Panel(counts, title=Text(f"world {world.name}"), expand=False))
+    show_rows((f"world {world.name}", ""), _describe_world(world).items(), left=2, box=None)
     parameters = [
         (name, f"{spec.default:g}", f"{spec.least:g} to {spec.most:g}", spec.description)
         for name, spec in world.file.parameters.items()
     ]
     if parameters:
-        heads = ("parameter", "value", "range", "description")
-        out.print(make_table(heads, parameters, title="parameters", box=None))
-    classes = world.file.words.items()
-    words = {cls: {word: ", ".join(has) for word, has in words.items()} for cls, words in classes}
-    out.print(Columns(_make_pairs(pairs, "dim", title=cls) for cls, pairs in words.items()))
-    shown = [(f"{one.probability:.4f}", one.text) for one in world.sentences[:SHOWN_SENTENCES]]
-    out.print(make_table(("P", "sentence"), shown, title="most probable sentences", box=None))
+        show_rows(("parameter", "value", "range", "description"), parameters, left=4, box=None)
+    for cls, words in world.file.words.items():
+        rows = [(word, ", ".join(features)) for word, features in words.items()]
+        show_rows((cls, "features"), rows, left=2, box=None)
+    sentences = [(f"{s.probability:.4f}", s.text) for s in world.sentences[:SHOWN_SENTENCES]]
+    show_rows(("P", "most probable sentences"), sentences, left=2, box=None)
 
 
 def _describe_world(world: "World") -> dict[str, str]:
@@ -169,16 +163,12 @@ def _describe_world(world: "World") -> dict[str, str]:
     }
 
 
-def _make_pairs(pairs: dict[str, str], style: str, title: str | None = None) -> Table:
-    """Make a table of names and their descriptions, these in a style, without lines."""
-    columns = Column(style="bold"), Column(style=style)
-    return make_table(columns, pairs.items(), title=title, box=None, show_header=False)
-
-
 @world.command(epilog=console.list_examples("world sample"))
 def sample(
     name: Name,
-    n: Annotated[int, typer.Option("-n", "--number", min=1, help="How many sentences.")] = 20,
+    n: Annotated[
+        int, typer.Option("-n", "--number", min=1, max=10**7, help="How many sentences.")
+    ] = 20,
     seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same sentences.")] = 0,
     csv: Annotated[
         Path | None,
