@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path, PureWindowsPath
 from tempfile import TemporaryFile
 
-from equivocal.errors import UserError
+from lastlayer.errors import UserError
 from lastlayer.files import UnreadableError, explain_write_errors, write_atomically
 
 __all__ = [

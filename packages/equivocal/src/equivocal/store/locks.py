@@ -19,8 +19,9 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from equivocal.progress import announce
-from lastlayer import files
+from equivocal.store.files import ensure_writable, remove_orphans, write_text_atomically
 from lastlayer.errors import UserError
+from lastlayer.files import explain_write_errors
 
 __all__ = ["hold_folder"]
 
@@ -47,15 +48,13 @@ def hold_folder(folder: Path, *, wait: bool = False) -> Iterator[None]:
     UserError
         Where another run, which is named, holds the folder, or the folder cannot be written to.
     """
-    files.ensure_writable(folder)
+    ensure_writable(folder)
     lock = FileLock(folder / LOCK)
     try:
         try:
             _acquire(lock, folder, wait=wait)
-            files.remove_orphans(folder)
-            files.write_text_atomically(
-                folder / HOLDER, json.dumps(_describe_process(), indent=1) + "\n"
-            )
+            remove_orphans(folder)
+            write_text_atomically(folder / HOLDER, json.dumps(_describe_process(), indent=1) + "\n")
             yield
         finally:
             _release(lock, folder)
@@ -86,7 +85,7 @@ def _release(lock: FileLock, folder: Path) -> None:
 
 def _acquire(lock: FileLock, folder: Path, *, wait: bool) -> None:
     """Take the lock, at once or after waiting."""
-    with files.explain_write_errors(folder):
+    with explain_write_errors(folder):
         try:
             lock.acquire(timeout=MOMENT)
         except Timeout:
