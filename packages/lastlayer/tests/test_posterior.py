@@ -15,8 +15,6 @@ from tests.faults.damage import flip
 from lastlayer import Posterior, sample_posterior
 from lastlayer.errors import UserError
 from lastlayer.info import compute_effective_rank
-from lastlayer.posterior import choose_rows
-from lastlayer.predictions import Gaussian
 from problems import SEEDS, small
 
 
@@ -84,23 +82,6 @@ def test_draws_have_the_moments_of_the_gaussian(seed: int) -> None:
         assert abs(fourth.mean() - expected) < 6 * 36.7 / np.sqrt(J)
         # no direction is special: skewness of every coordinate within 6 of its √(6/J)
         assert (np.abs((z**3).mean(axis=0)) < 6 * np.sqrt(6 / J)).all()
-
-
-def test_the_diagnostic_does_not_change_the_posterior() -> None:
-    with_verdict, without = (
-        sample_posterior(*small(), num_particles=50, diagnose=diagnose)
-        for diagnose in (True, False)
-    )
-    np.testing.assert_array_equal(without.particles, with_verdict.particles)
-    assert without.info.converged == with_verdict.info.converged
-    assert np.isnan(without.info.covariance_shift).all()
-
-
-def test_outputs_get_their_own_draws() -> None:
-    x, t = small()
-    posterior = sample_posterior(x, np.repeat(t[:, :1], 2, axis=1))
-    assert not np.allclose(posterior.particles[0], posterior.particles[1])
-    np.testing.assert_array_equal(posterior.mean[0], posterior.mean[1])
 
 
 @pytest.mark.filterwarnings("error")
@@ -275,29 +256,6 @@ def test_precision_follows_the_features_whatever_jax_is_set_to() -> None:
     assert sample_posterior(whole, t).mean.dtype == np.float64
 
 
-def test_runs_with_jax_and_numpy_alone(tmp_path: Path) -> None:
-    """A whole run in a process where nothing else of ours can be imported."""
-    code = """
-import sys, importlib.abc
-class Refuse(importlib.abc.MetaPathFinder):
-    def find_spec(self, name, path=None, target=None):
-        ours = ("equinox", "optax", "jaxtyping", "scipy.stats", "pandas", "xarray", "pydantic",
-                "typer", "rich", "matplotlib", "safetensors", "sklearn", "numpyro", "torch")
-        if name.startswith(ours):
-            raise ImportError(name)
-sys.meta_path.insert(0, Refuse())
-import numpy as np
-from lastlayer import sample_posterior
-x = np.array([[1.0, -1.0], [1.0, 0.0], [1.0, 2.0]])
-print(sample_posterior(x, [0, 0, 1]).predict_proba(x).round(3).tolist())
-"""
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=200
-    )
-    probabilities = np.array(json.loads(done.stdout))
-    assert (np.diff(probabilities[:, 0]) > 0).all()
-
-
 def test_the_first_call_keeps_lapack_to_one_thread() -> None:
     """In a fresh process JAX loads its LAPACK inside the block, if nothing has loaded it before."""
     code = """
@@ -317,46 +275,6 @@ with use_one_blas_thread():
     assert set(threads) == {1}
 
 
-def test_any_thread_keeps_blas_to_one_thread_and_lifts_the_limit() -> None:
-    """After the main thread has set a limit, and where another thread closes the last block."""
-    code = """
-import json, threading
-from threadpoolctl import threadpool_info
-from lastlayer.machine import use_one_blas_thread
-
-def count():
-    return [pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"]
-
-found = {}
-def open_in_thread(name, until=None):
-    with use_one_blas_thread():
-        found[name] = count()
-        if until is not None:
-            until.wait()
-
-with use_one_blas_thread():
-    pass
-alone = threading.Thread(target=open_in_thread, args=("alone",))
-alone.start(), alone.join()
-found["after"] = count()
-closed = threading.Event()
-last = threading.Thread(target=open_in_thread, args=("last", closed))
-with use_one_blas_thread():
-    last.start()
-    while "last" not in found:
-        pass
-closed.set(), last.join()
-found["lifted"] = count()
-print(json.dumps(found))
-"""
-    several = os.environ | {"OPENBLAS_NUM_THREADS": "2"}
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=several
-    )
-    threads = {name: set(found) for name, found in json.loads(done.stdout).items()}
-    assert threads == {"alone": {1}, "after": {2}, "last": {1}, "lifted": {2}}
-
-
 def test_a_generator_draws_the_seed() -> None:
     """Two generators in the same state give the same bits, and the seed drawn can be used again."""
     first, second = (
@@ -370,9 +288,3 @@ def test_a_generator_draws_the_seed() -> None:
     generator.integers(2**32)
     other = sample_posterior(*small(), seed=generator, num_particles=20)
     assert not np.array_equal(first.particles, other.particles)
-
-
-def test_rows_of_many_wide_outputs_are_predicted_together() -> None:
-    """Every part of the rows brings all covariances to double precision anew."""
-    covariance = np.broadcast_to(np.float32(1), (500, 513, 513))
-    assert choose_rows(Gaussian(np.zeros((500, 513), np.float32), covariance)) >= 1000

@@ -94,13 +94,6 @@ def test_rows_are_left_out_in_turn_without_validation_rows(likelihood):
     np.testing.assert_array_equal(again.mean, found.mean)
 
 
-def test_the_message_says_how_many_rows_were_left_out():
-    """Four parts of five have the 300 rows that are enough."""
-    rows, targets = np.vstack([X, X[:90] + 0.1]), np.vstack([T, T[:90]])
-    found = sample_posterior(rows, targets, prior_variance="auto", diagnose=False)
-    assert "by 312 of 390 rows, left out in turn" in found.info.message
-
-
 def test_copies_stay_on_one_side_of_a_split():
     """Five near copies of each row: apart they seem to say that the prior may be wide."""
     rng = np.random.default_rng(2)
@@ -172,17 +165,6 @@ def test_rows_of_the_fit_as_validation_give_a_warning():
     with pytest.warns(UserWarning, match="rows of the fit, which the network answers"):
         found = sample_posterior(X[FIT], T[FIT], validation=(X[40:100], T[40:100]), **options)
     assert "by 60 held-out rows" in found.info.message
-
-
-def test_repeated_rows_may_be_held_out(recwarn):
-    """Two binary features: every row of validation is one of the fit."""
-    rows = (RNG.random((200, 2)) < 0.5).astype(float)
-    answers = RNG.random(200) < 0.3 + 0.4 * rows[:, 0]
-    found = sample_posterior(
-        rows[:100], answers[:100], prior_variance="auto", validation=(rows[100:], answers[100:])
-    )
-    assert "by 100 held-out rows" in found.info.message
-    assert not recwarn
 
 
 def test_too_few_rows_choose_no_prior():
@@ -368,9 +350,8 @@ def compare(name, seed, **training):
     return cool(new, test[1], 1), cool(new, test[1], best), loss, belief
 
 
-@pytest.mark.parametrize("epochs", [30, 300])
-def test_not_worse_than_the_network(epochs):
-    own, _, loss, _ = compare("digits", 0, epochs=epochs)
+def test_not_worse_than_the_network():
+    own, _, loss, _ = compare("digits", 0, epochs=300)
     assert loss <= 1.01 * own
 
 
@@ -419,12 +400,6 @@ def test_a_feature_that_happens_to_be_constant_is_no_intercept(constant):
     variance = found.info.settings["prior_variance"]
     np.testing.assert_allclose(found.covariance[:, 0, 0], variance, rtol=0.9)
     assert found.covariance[:, 0, 0].max() <= 1.01 * variance
-
-
-def test_few_groups_choose_no_prior():
-    groups = np.arange(300) % 8
-    found = sample_posterior(X, T, prior_variance="auto", groups=groups, diagnose=False)
-    assert "8 distinct rows or groups, where 30 are needed" in found.info.message
 
 
 # the fits, and the mean moved towards a network

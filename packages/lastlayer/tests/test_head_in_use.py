@@ -132,16 +132,6 @@ def test_inputs_that_are_not_batches_are_refused(net, inputs, message):
         from_torch(net, inputs)
 
 
-def test_a_vector_of_zeros_and_ones_is_ambiguous_for_several_outputs(net):
-    with pytest.raises(UserError, match=r"only 0 and 1 are ambiguous for 3 outputs.*\(N, 3\)"):
-        from_torch(net, X, LABELS[:, 0])
-    with pytest.raises(UserError, match="ambiguous"):
-        from_torch(net, X, LABELS[:, 0] > 0)
-    named = from_torch(net, X, LABELS[:, 0], likelihood="softmax", prior_variance=0.5)
-    assert named.info.settings["likelihood"] == "softmax"
-    assert from_torch(net, X, CLASSES, prior_variance=0.5).posterior.mean.shape == (3, 4)
-
-
 @pytest.mark.parametrize(
     ("inputs", "targets", "where"),
     [
@@ -265,17 +255,6 @@ def test_copies_are_independent(belief):
     for copied in (copy.deepcopy(belief), pickle.loads(pickle.dumps(belief))):
         np.testing.assert_array_equal(copied.predict_proba(X), belief.predict_proba(X))
         assert copied.feature_map.layer is copied.feature_map.module[3]
-
-
-def test_particles_are_drawn_when_first_used():
-    rows = np.column_stack([X, np.ones(40)])
-    posterior = sample_posterior(rows, LABELS)
-    posterior.predict_proba(rows)
-    assert "particles" not in vars(posterior)
-    again = sample_posterior(rows, LABELS)
-    np.testing.assert_array_equal(posterior.particles, again.particles)
-    assert posterior.particles.shape == (3, 200, 3)
-    assert posterior.particles is posterior.particles
 
 
 def test_any_number_of_rows_shares_few_programs(caplog):

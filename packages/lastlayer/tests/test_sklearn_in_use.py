@@ -38,15 +38,6 @@ def test_the_prior_variance_is_chosen_by_default(labelled):
     assert EnsembleKalmanClassifier().get_params()["prior_variance"] == "auto"
 
 
-def test_one_label_is_a_column():
-    model = EnsembleKalmanMultilabel(prior_variance=1.0).fit(X, LABELS[:, :1])
-    alone = EnsembleKalmanClassifier(prior_variance=1.0).fit(X, LABELS[:, 0])
-    np.testing.assert_allclose(model.predict_proba(X), alone.predict_proba(X)[:, 1:], atol=1e-9)
-    np.testing.assert_array_equal(model.predict(X)[:, 0], alone.predict(X))
-    found = (*model.predict_interval(X), model.decision_function(X), *model.entropies(X))
-    assert {part.shape for part in found} == {(40, 1)}
-
-
 def test_missing_labels_have_no_weight():
     weight = (RNG.random((40, 2)) < 0.7).astype(float)
     model = EnsembleKalmanMultilabel(prior_variance=1.0).fit(X, LABELS, sample_weight=weight)
@@ -122,14 +113,6 @@ def test_validation_rows_may_choose_the_prior(labelled):
     assert "held-out NLL" in named.posterior_.info.message
     with pytest.raises(UserError, match=r"validation must be \(X, y\) or .* got ndarray"):
         EnsembleKalmanMultilabel().fit(X, LABELS, validation=X)
-
-
-def test_standard_deviations_of_probabilities(labelled):
-    expected = labelled.posterior_.predict_sd(WITH_ONES)
-    np.testing.assert_array_equal(labelled.predict_sd(X), expected)
-    two = EnsembleKalmanClassifier(prior_variance=1.0).fit(X, Y).predict_sd(X)
-    assert two.shape == (40, 2)
-    np.testing.assert_array_equal(two[:, 0], two[:, 1])
 
 
 def test_labels_given_to_the_classifier_name_the_other_estimator():

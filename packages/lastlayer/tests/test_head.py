@@ -9,7 +9,6 @@ import pytest
 from lastlayer import sample_posterior
 from lastlayer.errors import UserError
 from lastlayer.head import LastLayer, last_layer_posterior
-from lastlayer.torch_features import TorchFeatures
 
 from_torch = LastLayer.from_torch
 
@@ -75,11 +74,6 @@ def test_trained_weights_and_bias_are_the_prior_mean():
     assert_sampled(belief, WITH_ONES, MANY, prior_mean=TRAINED, seed=7)
 
 
-def test_weights_alone_leave_the_intercept_at_zero():
-    prior_mean = np.column_stack([WEIGHTS, np.zeros(3)])
-    assert_sampled(on_top(weights=WEIGHTS), WITH_ONES, MANY, prior_mean=prior_mean)
-
-
 def test_without_intercept_features_are_unchanged():
     belief = on_top(weights=WEIGHTS, intercept=False)
     np.testing.assert_array_equal(belief.features(X), feature_map(X))
@@ -94,11 +88,6 @@ def test_class_numbers_become_a_softmax_over_all_rows_of_weights():
     targets = 2 * np.eye(3)[CLASSES % 2]
     options = {"prior_mean": TRAINED, "counts": counts, "likelihood": "softmax"}
     assert_sampled(belief, WITH_ONES, targets, **options)
-
-
-def test_probabilities_of_classes_are_a_softmax_on_request():
-    belief = on_top(weights=WEIGHTS, bias=BIAS, likelihood="softmax")
-    assert_sampled(belief, WITH_ONES, MANY, prior_mean=TRAINED, likelihood="softmax")
 
 
 @pytest.mark.parametrize(
@@ -261,13 +250,6 @@ def test_last_layer_is_the_one_called_last(torch):
     assert_sampled(belief, belief.features(X), CLASSES > 0, prior_mean=prior_mean)
 
 
-def test_whole_numbers_reach_the_module_unconverted(torch):
-    module = torch.nn.Sequential(torch.nn.Embedding(3, 2), torch.nn.Linear(2, 3)).bfloat16()
-    belief = from_torch(module, CLASSES, MANY, prior_variance=1.0, method="laplace")
-    expected = module[0].weight.detach().float().numpy()[CLASSES]
-    np.testing.assert_array_equal(belief.features(CLASSES)[:, :-1], expected)
-
-
 def with_forward(torch, function):
     """A module of one linear layer that does what `function(layer, x)` says."""
 
@@ -280,17 +262,6 @@ def with_forward(torch, function):
             return function(self.out, x)
 
     return Module()
-
-
-def test_no_gradients_are_recorded(torch):
-    recorded = []
-
-    def forward(layer, x):
-        recorded.append(torch.is_grad_enabled())
-        return layer(x)
-
-    from_torch(with_forward(torch, forward), X, MANY, prior_variance=1.0, method="laplace")
-    assert recorded == [False, False]  # once to find the layer, once for the features
 
 
 ENDINGS = {
@@ -340,14 +311,6 @@ def test_functions_after_the_last_layer_are_refused(torch, name):
 def test_inputs_are_one_array(net, inputs, message):
     with pytest.raises(UserError, match=message):
         from_torch(net, inputs, MANY)
-
-
-def test_read_only_inputs_are_accepted(net):
-    fixed = X.copy()
-    fixed.flags.writeable = False
-    np.testing.assert_allclose(
-        TorchFeatures.trace(net, fixed)(fixed), by_hand(net)[:, :-1], atol=1e-6
-    )
 
 
 def test_wrong_arguments_of_from_torch_are_refused(torch, net):
