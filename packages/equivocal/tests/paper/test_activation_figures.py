@@ -12,7 +12,6 @@ from equivocal.figure_style import save_figure
 from equivocal.network import Run
 from equivocal.paper.activation_figures import (
     draw_activations,
-    draw_beliefs,
     draw_calibration,
     draw_learning,
     draw_uncertainty,
@@ -23,7 +22,6 @@ from equivocal.paper.figure_tables import (
     tabulate_calibration,
     tabulate_critical,
     tabulate_entropies,
-    tabulate_item,
     tabulate_words,
 )
 from lastlayer.errors import UserError
@@ -110,21 +108,6 @@ def test_one_network_and_no_non_relevant_units_are_enough() -> None:
 def test_an_unknown_estimate_is_refused_with_the_known_ones() -> None:
     with pytest.raises(UserError, match="'hmc'; there are mle, paper, converged"):
         draw_words(activations(), "reversal", "hmc")
-
-
-def test_belief_figure_has_bars_for_networks_and_ticks_for_the_truth() -> None:
-    dataset = activations()
-    figure = draw_beliefs(tabulate_item(dataset, "dinner"))
-    assert len(figure.axes) == 4
-    assert figure.axes[2].get_title(loc="left").startswith("reversal: “at dinner pizza eats woman”")
-    one = {"item": "dinner", "unit": ["woman", "pizza"]}
-    heights = [bar.get_height() for bar in figure.axes[0].patches]
-    expected = dataset["mle"].sel(condition="congruent", probe="agent", **one).mean("network")
-    np.testing.assert_allclose(heights, expected.transpose("unit", "position").values.ravel())
-    by_label = {drawn.get_label(): drawn for drawn in figure.axes[1].collections}
-    one |= {"condition": "congruent", "probe": "patient", "unit": "woman"}
-    exact = dataset["truth"].sel(**one)
-    np.testing.assert_allclose(by_label["exact belief"].get_offsets()[:, 1], exact)
 
 
 @pytest.mark.parametrize("kind", ["svg", "png"])

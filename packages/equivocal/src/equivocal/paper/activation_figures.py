@@ -24,7 +24,6 @@ from equivocal.paper.figure_tables import NON_RELEVANT
 
 WIDTH = 0.36  # of a bar, if two stand side by side
 THIN = {"lw": 1, "capsize": 2.5}
-EXACT = "exact belief"
 
 
 @apply_style()
@@ -103,42 +102,6 @@ def _draw_series(axes: Axes, part: pd.DataFrame) -> None:
         axes.bar(number, mean, 0.8, yerr=sd, color=colour, error_kw=THIN, label=series)
     axes.set_xticks([])
     axes.set_ylim(0, 1.05)
-
-
-@apply_style()
-def draw_beliefs(table: pd.DataFrame) -> Figure:
-    """Draw beliefs word by word: a row for each sentence, a column for each probe.
-
-    Parameters
-    ----------
-    table : DataFrame
-        From `equivocal.paper.figure_tables.tabulate_item`; exact beliefs are drawn as dashes.
-    """
-    sentences, probes = table["sentence"].unique(), table["probe"].unique()
-    panels = dict(iter(table.groupby(["sentence", "probe"])))
-    figure = Figure(figsize=(3.6 * len(probes), 2.5 * len(sentences)))
-    grid = figure.subplots(len(sentences), len(probes), sharey=True, squeeze=False)
-    for row, sentence in zip(grid, sentences, strict=True):
-        for axes, probe in zip(row, probes, strict=True):
-            _draw_belief(axes, panels[sentence, probe])
-            axes.set_title(f"{sentence}\nwho is the {probe}?", fontsize=9, loc="left")
-        row[0].set_ylabel("activation")
-    note = "bars: mean of the networks, thin lines: standard deviation"
-    add_legend(figure, grid[0, 0], columns=table["unit"].nunique() + 1, note=note)
-    return figure
-
-
-def _draw_belief(axes: Axes, panel: pd.DataFrame) -> None:
-    units = list(panel.groupby("unit", sort=False))
-    width = 0.8 / len(units)
-    for number, (unit, part) in enumerate(units):
-        x = np.arange(len(part)) + (number - (len(units) - 1) / 2) * width
-        thin, colour = {"lw": 0.8}, COLOURS[number % len(COLOURS)]
-        axes.bar(x, part["mean"], width, yerr=part["sd"], color=colour, error_kw=thin, label=unit)
-        label = EXACT if number == 0 else None
-        axes.scatter(x, part["exact"], 160, "black", marker="_", lw=1.5, zorder=3, label=label)
-    axes.set_xticks(range(len(part)), part["word"])
-    axes.set_ylim(-0.03, 1.05)  # so that an exact belief of zero is visible
 
 
 @apply_style()

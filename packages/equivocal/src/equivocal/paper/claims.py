@@ -37,15 +37,8 @@ from equivocal.store import read_toml
 
 __all__ = ["collect_evidence", "find_impossible_numbers", "judge", "load_full_runs"]
 
-GIVEN = (
-    "id",
-    "kind",
-    "story",
-    "in_short",
-    "claim",
-    "where",
-    "printed",
-)  # keys of `record/claims.toml`
+# keys of `record/claims.toml`
+GIVEN = ("id", "kind", "story", "in_short", "claim", "where", "printed")
 COLUMNS = [
     *GIVEN,
     *("at_paper_steps", "at_convergence", "verdict", "verdict_at_convergence", "why"),

@@ -68,35 +68,6 @@ def select_largest_change(priors: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows[same])
 
 
-def tabulate_item(dataset: xr.Dataset, item: str) -> pd.DataFrame:
-    """Tabulate the beliefs of the trained networks about an item, word by word.
-
-    Parameters
-    ----------
-    dataset : xarray.Dataset
-        The activations of a study.
-    item : str
-        One of its items; its tracked roles are the probes, and its tracked units are shown.
-
-    Returns
-    -------
-    DataFrame
-        A row for each sentence, word, probe and unit: mean and standard deviation of the
-        activation over networks, and the exact belief.
-    """
-    tracked, parts = get_tracked(dataset), []
-    units = list(dict.fromkeys(unit for rows in tracked.values() for unit in rows[item].values()))
-    for condition in list_conditions(dataset):
-        here = dataset[["mle", "truth"]].sel(condition=condition, item=item, unit=units)
-        here = here.sel(probe=list(tracked[condition][item]), position=here["word"] != "")
-        mle = here["mle"]
-        spread = {"mean": mle.mean("network"), "sd": mle.std("network"), "exact": here["truth"]}
-        sentence = f"{condition}: “{' '.join(here['word'].values)}”"
-        rows = xr.Dataset(spread).to_dataframe().reset_index()
-        parts.append(rows.assign(sentence=sentence))
-    return pd.concat(parts, ignore_index=True)
-
-
 def tabulate_critical(dataset: xr.Dataset, condition: str, sampler: str = "paper") -> pd.DataFrame:
     """Tabulate trained and Bayesian activations at the critical word.
 

@@ -28,13 +28,7 @@ TYPES = {".svg": "image/svg+xml", ".png": "image/png"}
 TEXTS = read_toml(str(resources.files("equivocal.paper") / "templates" / "captions.toml"))
 CAPTIONS: dict[str, str] = TEXTS["figures"]
 TABLE_CAPTIONS: dict[str, str] = TEXTS["tables"]
-UNSHOWN = [
-    "id",
-    "kind",
-    "story",
-    "in_short",
-    "why",
-]  # columns of claims.csv that the table leaves out
+UNSHOWN = ["id", "kind", "story", "in_short", "why"]  # columns of claims that the table leaves out
 LARGEST_SVG = 1_500_000  # bytes; a drawing with more has many points and is smaller as PNG
 SMALLEST_P = 1e-4
 VERDICTS = {  # style and sign: colour alone would not be accessible

@@ -56,7 +56,7 @@ def draw(result: StudyResult) -> Figures:
 
 def list_figures(result: StudyResult) -> dict[str, Callable[[], Figure]]:
     """Return a function that draws each figure."""
-    study, dataset, run = result.study, result.beliefs.answers, result.run
+    dataset, run = result.beliefs.answers, result.run
     path = tables.add_reference_levels(result.beliefs.path, dataset)
     conditions, estimates = list_conditions(dataset), ["mle", *map(str, dataset["sampler"].values)]
 
@@ -68,9 +68,6 @@ def list_figures(result: StudyResult) -> dict[str, Callable[[], Figure]]:
     figures: dict[str, Callable[[], Figure]] = {
         "learning": lambda: activations.draw_learning(
             append_means(run.curves, "epoch"), float(run.scores["all_zeros"].mean())
-        ),
-        "beliefs": lambda: activations.draw_beliefs(
-            tables.tabulate_item(dataset, study.settings.stimuli.shown or study.stimuli.items[0])
         ),
         **{
             f"activations_{name}": make(

@@ -84,7 +84,6 @@ class StimuliSettings(SettingsTable):
     """Which sentences are used and which roles are probed."""
 
     file: str
-    shown: str | None = None  # the item that is drawn word by word; by default the first
     probes: tuple[str, ...] = ("agent", "patient")
     # units that should stay off; by default the fillers of other items
     non_relevant: tuple[str, ...] = ()

@@ -184,8 +184,6 @@ def check_study(settings: StudySettings, world: World, stimuli: Items) -> None:
         check_known(role, world.roles, "role", "stimuli.probes: ")
     for unit in asked.non_relevant:
         check_known(unit, world.units, "unit", "stimuli.non_relevant: ")
-    if asked.shown:
-        check_known(asked.shown, stimuli.items, "item", "stimuli.shown: ")
     tracked = dict.fromkeys(role for row in stimuli.rows.values() for role in row.tracked)
     if missing := [role for role in tracked if role not in asked.probes]:
         raise UserError(

@@ -281,7 +281,7 @@ def describe_truth(truth: pd.DataFrame, steps: int | None) -> list[str]:
         Of the paper's sampler.
     """
     errors = truth.groupby(["kind", "condition"])["kl"].mean()
-    said = {f"{kind}_{condition}": f"{error:.3g}" for (kind, condition), error in errors.items()}
+    said = {"_".join(key): f"{error:.3g}" for key, error in errors.to_dict().items()}
     example = truth[(truth["item"] == EXAMPLE) & (truth["condition"] == "reversal")]
     limits = read_record("claims")["limits"]
     verdicts = {

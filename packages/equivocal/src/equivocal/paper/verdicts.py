@@ -34,7 +34,7 @@ A new kind of claim is a `judge_…` function, which is found by its name, and a
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from itertools import product
 from typing import Any
 
@@ -138,25 +138,46 @@ def format_p(value: float) -> str:
     return "p < 0.0001" if value < 1e-4 else f"p = {value:.4f}"
 
 
-def conclude(
-    what: str, against: list[str], missed: list[str], small: list[str], alpha: float, least: float
-) -> tuple[str, str]:
-    """Return the verdict of a rule made of tests, and why.
+@dataclass
+class Checks:
+    """What a rule made of tests found: wrong signs, missing significance, effects too small."""
 
-    `against` describes the tests with the wrong sign, `missed` those without significance, `small`
-    the effects below `least`.
-    """
-    if against:
-        return NOT, f"It is not so that {what}: {_join_some(against)}."
-    start = what[0].upper() + what[1:]
-    gaps = {
-        f"not every test has p < {alpha:g}": missed,
-        f"not every effect reaches {least:g}": small,
-    }
-    said = [f"{gap} ({_join_some(seen)})" for gap, seen in gaps.items() if seen]
-    if said:
-        return DIRECTION, f"{start}, but {' and '.join(said)}."
-    return REPLICATED, f"{start}, every test has p < {alpha:g}, and every effect reaches {least:g}."
+    alpha: float
+    least: float  # effect of interest
+    against: list[str] = field(default_factory=list)
+    missed: list[str] = field(default_factory=list)
+    small: list[str] = field(default_factory=list)
+
+    def add(self, seen: str, signed: float, p: float) -> None:
+        """Add a test; `signed` is above zero where the effect has the claimed sign."""
+        if not signed > 0:
+            self.against.append(seen)
+        elif not p < self.alpha:
+            self.missed.append(seen)
+
+    def measure(self, seen: str, size: float) -> None:
+        """Add the size of an effect."""
+        if not size >= self.least:
+            self.small.append(seen)
+
+    def conclude(self, what: str) -> tuple[str, str]:
+        """Return the verdict, and why; `what` is the claim in words."""
+        if self.against:
+            return NOT, f"It is not so that {what}: {_join_some(self.against)}."
+        start = what[0].upper() + what[1:]
+        gaps = {
+            f"not every test has p < {self.alpha:g}": self.missed,
+            f"not every effect reaches {self.least:.2g}": self.small,
+        }
+        said = [f"{gap} ({_join_some(seen)})" for gap, seen in gaps.items() if seen]
+        if said:
+            return DIRECTION, f"{start}, but {' and '.join(said)}."
+        reached = f"every test has p < {self.alpha:g}, and every effect reaches {self.least:.2g}"
+        return REPLICATED, f"{start}, {reached}."
+
+
+def _describe_test(test: TTest) -> str:
+    return f"{test.mean:+.3g}, t = {test.t:.2f}, {format_p(test.p)}"
 
 
 def _join_some(texts: list[str]) -> str:
@@ -172,18 +193,13 @@ def grade_error(
     bayes: ArrayLike, mle: ArrayLike, name: str, what: str, more: str, limits: dict[str, float]
 ) -> Finding:
     """Judge whether an error is smaller than that of the trained networks; one for each network."""
-    test, alpha = compare_pairs(bayes, mle), limits["alpha"]
+    test = compare_pairs(bayes, mle)
     least = limits["smallest_share"] * float(np.asarray(mle, float).mean())
-    against, missed, small = [], [], []
-    if not test.mean < 0:
-        against = [f"{test.mean:+.3g}, t = {test.t:.2f}, {format_p(test.p)}"]
-    if not test.p < alpha:
-        missed = [f"t = {test.t:.2f}, {format_p(test.p)}"]
-    if not -test.mean >= least:
-        small = [f"{test.mean:+.3g}"]
-    verdict, why = conclude(what, against, missed, small, alpha, float(f"{least:.2g}"))
+    checks = Checks(limits["alpha"], least)
+    checks.add(_describe_test(test), -test.mean, test.p)
+    checks.measure(f"{test.mean:+.3g}", -test.mean)
     text = join_intervals({f"{name}, Bayesian − MLE:": test}, "+") + more
-    return Finding(text, verdict, why)
+    return Finding(text, *checks.conclude(what))
 
 
 def judge_high(entry: Entry, facts: Facts, sampler: str) -> Finding:
@@ -216,9 +232,8 @@ def judge_comparable(entry: Entry, facts: Facts, sampler: str) -> Finding:
 
 def judge_change(entry: Entry, facts: Facts, sampler: str) -> Finding:
     """Judge whether Bayesian − MLE has the printed sign and a size, by four tests per measure."""
-    alpha, least, sign = facts.limits["alpha"], facts.limits["smallest"], entry["sign"]
-    means: dict[str, TTest] = {}
-    missed, against = [], []
+    sign, means = entry["sign"], dict[str, TTest]()
+    checks = Checks(facts.limits["alpha"], facts.limits["smallest"])
     for name in entry["measures"]:
         bayes, mle = facts.get_grids(entry, name, sampler)
         tests = {
@@ -229,17 +244,11 @@ def judge_change(entry: Entry, facts: Facts, sampler: str) -> Finding:
         }
         means[name] = tests["over networks"]
         for kind, test in tests.items():
-            seen = f"{name} {kind}, {test.mean:+.3g}, t = {test.t:.2f}, {format_p(test.p)}"
-            if not sign * test.mean > 0:
-                against.append(seen)
-            elif not test.p < alpha:
-                missed.append(seen)
-    small = [
-        f"{name} {test.mean:+.3g}" for name, test in means.items() if not abs(test.mean) >= least
-    ]
+            checks.add(f"{name} {kind}, {_describe_test(test)}", sign * test.mean, test.p)
+        checks.measure(f"{name} {means[name].mean:+.3g}", abs(means[name].mean))
     what = f"Bayesian activations are {'higher' if sign > 0 else 'lower'}"
-    verdict, why = conclude(what, against, missed, small, alpha, least)
-    return Finding("Bayesian − MLE: " + join_intervals(means, "+"), verdict, why)
+    text = "Bayesian − MLE: " + join_intervals(means, "+")
+    return Finding(text, *checks.conclude(what))
 
 
 def judge_specific(entry: Entry, facts: Facts, sampler: str) -> Finding:
@@ -250,20 +259,13 @@ def judge_specific(entry: Entry, facts: Facts, sampler: str) -> Finding:
     raw = compare_pairs((one - one_mle).mean(axis=1), (two - two_mle).mean(axis=1))
     gains = [clip_logit(a) - clip_logit(b) for a, b in ((one, one_mle), (two, two_mle))]
     on_logits = compare_pairs(*(gain.mean(axis=1) for gain in gains))
-    alpha, least = facts.limits["alpha"], facts.limits["smallest"]
-    missed, against = [], []
+    checks = Checks(facts.limits["alpha"], facts.limits["smallest"])
     for scale, test in {"activations": raw, "logits": on_logits}.items():
-        seen = f"{scale}, {test.mean:+.3g}, t = {test.t:.2f}, {format_p(test.p)}"
-        if not test.mean > 0:
-            against.append(seen)
-        elif not test.p < alpha:
-            missed.append(seen)
-    small = [] if raw.mean >= least else [f"{raw.mean:+.3g}"]
+        checks.add(f"{scale}, {_describe_test(test)}", test.mean, test.p)
+    checks.measure(f"{raw.mean:+.3g}", raw.mean)
+    text = join_intervals({"difference of gains": raw, "logits": on_logits}, "+")
     what = "the indicated agent gains more than words that do not belong"
-    verdict, why = conclude(what, against, missed, small, alpha, least)
-    return Finding(
-        join_intervals({"difference of gains": raw, "logits": on_logits}, "+"), verdict, why
-    )
+    return Finding(text, *checks.conclude(what))
 
 
 def judge_at_zero(entry: Entry, facts: Facts, sampler: str) -> Finding:
@@ -336,28 +338,22 @@ def judge_no_difference(entry: Entry, facts: Facts, sampler: str) -> Finding:
 
 def judge_difference(entry: Entry, facts: Facts, sampler: str) -> Finding:
     """Judge priors at which the paired tests show a difference of the printed sign."""
-    alpha, limit = facts.limits["alpha"], facts.limits["smallest"]
     printed = load_printed_values()["paired_models"]
     rows = _get_tests(entry, facts, sampler, entry["priors"])
     smallest = float(facts.dataset["prior"].min())
     least = _get_tests(entry, facts, sampler, [smallest] * len(entry["priors"]))
-    against, missed, small = [], [], []
+    checks = Checks(facts.limits["alpha"], facts.limits["smallest"])
     for row, other in zip(rows, least, strict=True):
         where, mean = f"{row['measure']} at {row['prior']:g} I", row["mean"]
         sign = np.sign(float(printed[row["measure"]]["paper"]["t"]))
         if not abs(mean) > abs(other["mean"]):
-            against.append(f"{where} {mean:+.3g}, with {smallest:g} I {other['mean']:+.3g}")
+            checks.against.append(f"{where} {mean:+.3g}, with {smallest:g} I {other['mean']:+.3g}")
         for start, scale in (("", "activations"), ("logit_", "logits")):
-            seen = f"{where}, {scale} {row[f'{start}mean']:+.3g}, {format_p(row[f'{start}p'])}"
-            if not sign * row[f"{start}mean"] > 0:
-                against.append(seen)
-            elif not row[f"{start}p"] < alpha:
-                missed.append(seen)
-        if not abs(mean) >= limit:
-            small.append(f"{where} {mean:+.3g}")
+            effect, p = row[f"{start}mean"], row[f"{start}p"]
+            checks.add(f"{where}, {scale} {effect:+.3g}, {format_p(p)}", sign * effect, p)
+        checks.measure(f"{where} {mean:+.3g}", abs(mean))
     what = f"all differences have the printed sign and are larger than with {smallest:g} I"
-    verdict, why = conclude(what, against, missed, small, alpha, limit)
-    return Finding(_format_changes(rows), verdict, why)
+    return Finding(_format_changes(rows), *checks.conclude(what))
 
 
 def _get_tests(
