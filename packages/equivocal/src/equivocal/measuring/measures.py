@@ -119,7 +119,7 @@ def compute_unit_divergence(
     y, other = expit(logits), expit(literal)
     mean = (y + other) / 2
     parts = (rel_entr(p, q) for a in (y, other) for p, q in ((a, mean), (1 - a, 1 - mean)))
-    return np.asarray(sum(parts)).sum(axis=(-2, -1)) / 2
+    return np.asarray(np.asarray(sum(parts)).sum(axis=(-2, -1)) / 2)
 
 
 def compute_meaning_surprise(

@@ -158,7 +158,7 @@ def hear(model: SentenceGestalt, tokens: np.ndarray) -> np.ndarray:
 def compute_trained_logits(network: Network, tokens: np.ndarray) -> np.ndarray:
     """Return a trained network's logits about every role: (sentences, words, roles, units)."""
     layer = network.last_layer().values.astype(np.float64)[:, None]
-    return compute_logits(network, hear(network.model, tokens), layer)[0]
+    return np.asarray(compute_logits(network, hear(network.model, tokens), layer)[0])
 
 
 def compute_logits(network: Network, gestalts: np.ndarray, layers: np.ndarray) -> np.ndarray:

@@ -8,7 +8,8 @@
     num_steps = [17, 50]
 
 The study's own specification comes first, whether the file lists its values or not. A new choice is
-a field of `Specification` and an entry of `TRAINING`, `SETTINGS` or `READING`. Designs, which draw from lists of values instead of combining them, are in `designs`.
+a field of `Specification` and an entry of `TRAINING`, `SETTINGS` or `READING`. Designs, which draw
+from lists of values instead of combining them, are in `designs`.
 """
 
 from collections.abc import Iterator

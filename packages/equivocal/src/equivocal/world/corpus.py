@@ -117,7 +117,7 @@ class Corpus:
         """How often each prefix of `tree` occurred, or its probability."""
         row, position = np.nonzero(self.tree.node_of != NO_NODE)
         nodes = self.tree.node_of[row, position]
-        return np.bincount(nodes, self.weight[row], len(self.tree.parent))
+        return np.asarray(np.bincount(nodes, self.weight[row], len(self.tree.parent)), np.float64)
 
     @cached_property
     def beginnings(self) -> tuple[str, ...]:
