@@ -125,16 +125,14 @@ def test_answers_are_those_of_python(tab: Any, shipped: dict[str, Listeners], wo
 
 @pytest.mark.longer
 @pytest.mark.parametrize("world", list_shipped())
-def test_all_sentences_are_answered_as_by_python(
+def test_sentences_of_all_kinds_are_answered_as_by_python(
     tab: Any, shipped: dict[str, Listeners], world: str
 ) -> None:
-    """Every sentence and beginning, every role and unit, every step of the slider."""
+    """Every tenth sentence with its beginnings, every role and unit, every step of the slider."""
     python = shipped[world]
-    sentences = [sentence.text for sentence in python.world.sentences]
+    sentences = [sentence.text for sentence in python.world.sentences[::10]]
     for step in (*python.steps, "converged"):
-        for start in range(0, len(sentences), 100):
-            part = sentences[start : start + 100]
-            assert find_difference(tab, python, part, step) < CLOSE
+        assert find_difference(tab, python, sentences, step) < CLOSE
 
 
 def test_without_options_it_is_what_the_command_prints(tab: Any) -> None:
