@@ -104,8 +104,7 @@ def choose_prior(problem: Problem, asked: Question) -> Choice:
     path = Path(problem, asked)
     choice = _set_variance(problem, size := path.follow())
     much = " (wider than usual: standardise the features)" if size > path.sizes[USUAL - 1] else ""
-    choice = replace(choice, note=f"{choice.note}{much}, by {path.words}; ")
-    return _move_mean(choice, path, W)
+    return _move_mean(replace(choice, note=f"{choice.note}{much}, by {path.words}; "), path, W)
 
 
 def _choose_without_rows(problem: Problem, W: np.ndarray | None, reason: str) -> Choice:
