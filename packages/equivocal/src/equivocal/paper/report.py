@@ -1,27 +1,21 @@
-"""The figures of a study, its report, and the files that both are written to.
+"""The report of a study, and the files that all its results are written to.
 
-To add a figure, add a line to `list_figures` and a caption to `templates/captions.toml`, which has
-the texts of the report; those of its summary are in `record/summary.toml`.
+`templates/captions.toml` has the texts of the report; those of its summary are in
+`record/summary.toml`.
 """
 
-from collections.abc import Callable
 from importlib import resources
 from itertools import product
 from pathlib import Path
 
 import pandas as pd
 import tomli_w
-from matplotlib.figure import Figure
 
 from equivocal.beliefs import SamplerSettings
 from equivocal.errors import format_number
 from equivocal.figure_style import KINDS, NAME_OF, save_figure
 from equivocal.machine import get_package_version
-from equivocal.paper import activation_figures as activations
-from equivocal.paper import effect_figures as effects
-from equivocal.paper import figure_tables as tables
 from equivocal.paper.claims import load_full_runs
-from equivocal.paper.figure_tables import list_conditions
 from equivocal.paper.html import TABLE_CAPTIONS, TEXTS, Section, render_report
 from equivocal.paper.summary import (
     StudyResult,
@@ -30,68 +24,15 @@ from equivocal.paper.summary import (
     describe_truth,
     summarise_study,
 )
-from equivocal.progress import progress
 from equivocal.result import Figures
-from equivocal.statistics.summaries import append_means
 from equivocal.store.files import write_text_atomically
 from equivocal.store.store import hash_content
 from lastlayer.files import write_atomically
 from lastlayer.machine import collect_versions
 
-__all__ = ["draw", "hash_report", "list_sections", "write"]
+__all__ = ["hash_report", "list_sections", "write"]
 
 DIAGRAMS = ("network", "posterior")  # shipped; made by scripts/make_diagrams.py
-
-
-def draw(result: StudyResult) -> Figures:
-    """Draw every figure of a study, by name and in the order of the report."""
-    figures = list_figures(result)
-    drawn = {}
-    with progress("drawing") as advance:
-        for done, (name, make) in enumerate(figures.items(), start=1):
-            drawn[name] = make()
-            advance(done, len(figures), name)
-    return drawn
-
-
-def list_figures(result: StudyResult) -> dict[str, Callable[[], Figure]]:
-    """Return a function that draws each figure."""
-    dataset, run = result.beliefs.answers, result.run
-    path = tables.add_reference_levels(result.beliefs.path, dataset)
-    conditions, estimates = list_conditions(dataset), ["mle", *map(str, dataset["sampler"].values)]
-
-    def make(
-        draw: Callable[..., Figure], tabulate: Callable[..., pd.DataFrame], *which: str
-    ) -> Callable[[], Figure]:
-        return lambda: draw(tabulate(dataset, *which), *which)
-
-    figures: dict[str, Callable[[], Figure]] = {
-        "learning": lambda: activations.draw_learning(
-            append_means(run.curves, "epoch"), float(run.scores["all_zeros"].mean())
-        ),
-        **{
-            f"activations_{name}": make(
-                activations.draw_activations, tables.tabulate_critical, name
-            )
-            for name in conditions
-        },
-        "tau": lambda: effects.draw_sampler_path(tables.tabulate_path(path)),
-        "prior": make(effects.draw_prior_effects, tables.tabulate_prior_effects),
-        "uncertainty": make(activations.draw_uncertainty, tables.tabulate_entropies),
-    }
-    if run.world.is_exact:
-        figures["calibration"] = lambda: activations.draw_calibration(
-            tables.tabulate_calibration(dataset), estimates
-        )
-    exact, truth = result.beliefs.comparison, result.truth
-    if exact is not None:
-        figures["exact"] = lambda: effects.draw_exact_comparison(exact)
-    if truth is not None:
-        figures["truth"] = lambda: effects.draw_known_truth(truth)
-    for name, estimate in product(conditions, estimates):
-        drawn = make(activations.draw_word_grid, tables.tabulate_words, name, estimate)
-        figures[f"words_{name}_{estimate}"] = drawn
-    return figures
 
 
 def hash_report(result: StudyResult) -> str:

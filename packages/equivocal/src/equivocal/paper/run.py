@@ -12,9 +12,10 @@ from equivocal.machine import describe_device
 from equivocal.network import Run
 from equivocal.network.train_or_load import train_or_load
 from equivocal.paper.claims import collect_evidence, find_impossible_numbers, judge
+from equivocal.paper.figures import draw
 from equivocal.paper.inference import believe, sample
 from equivocal.paper.known_truth import compare_with_truth
-from equivocal.paper.report import draw, hash_report, write
+from equivocal.paper.report import hash_report, write
 from equivocal.paper.settings import StudySettings, load_study
 from equivocal.paper.study import Study, prepare
 from equivocal.paper.summary import StudyResult, collect_result
@@ -111,7 +112,9 @@ def run_study(
                 tables["claims"] = judge(beliefs.answers, tables, evidence)
                 tables["impossible_numbers"] = find_impossible_numbers()
         result = collect_result(study, beliefs, tables, truth)
-        made = study.store.make("report", hash_report(result), lambda: write(result, draw(result)))
+        made = study.store.make(
+            "report", hash_report(result), lambda: write(result, draw(study, beliefs, truth))
+        )
         announce("drew figures and report" if made else "figures and report are up to date")
     return result
 

@@ -86,9 +86,9 @@ class StudyResult(Result):
 
     def draw(self) -> Figures:
         """Draw the figures of the report, by name."""
-        from equivocal.paper.report import draw
+        from equivocal.paper.figures import draw
 
-        return draw(self)
+        return draw(self.study, self.beliefs, self.truth)
 
 
 def collect_result(

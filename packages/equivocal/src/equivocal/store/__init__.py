@@ -11,10 +11,8 @@ Nothing here executes what it reads. A file that is refused raises an `Unreadabl
 """
 
 from equivocal.store.arrays import read_dataset, write_dataset
-from equivocal.store.files import is_plain_name, refuse_mistakes, resolve_inside
 from equivocal.store.store import Store, hash_content, hash_files
 from equivocal.store.text import (
-    TABLE_BYTES,
     parse_json,
     parse_toml,
     read_cells,
@@ -24,29 +22,19 @@ from equivocal.store.text import (
     read_toml,
     split_pair,
 )
-from lastlayer.files import Shapes, UnreadableError, add_tensor_checksum, format_size, read_tensors
 
 __all__ = [
-    "TABLE_BYTES",
-    "Shapes",
     "Store",
-    "UnreadableError",
-    "add_tensor_checksum",
-    "format_size",
     "hash_content",
     "hash_files",
-    "is_plain_name",
     "parse_json",
     "parse_toml",
     "read_cells",
     "read_dataset",
     "read_json",
     "read_table",
-    "read_tensors",
     "read_text",
     "read_toml",
-    "refuse_mistakes",
-    "resolve_inside",
     "split_pair",
     "write_dataset",
 ]
