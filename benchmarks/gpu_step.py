@@ -9,9 +9,8 @@ for their result, after one that compiles:
     gemm         rates of matrix products: large square ones, and batches shaped like the step's,
                  in float32 ("highest"), with TF32 inside, and as JAX multiplies by default
     step         one `flow_step` and its parts (`propose`, `correct_mean`, `sum_rows`,
-                 `judge_proposal`), with and without mean corrections and for averages over J
-                 particles; with each its floor, the time that its matrix products would take at
-                 the best float32 rate
+                 `judge_proposal`), with and without mean corrections; with each its floor, the
+                 time that its matrix products would take at the best float32 rate
     blocks       `flow_step` for rows cut into blocks of several sizes, to inform the memory plan
     step_over_own_products   the step divided by the time of its products alone, in their shapes
     end_to_end   `sample_posterior` from arrays in host memory to the posterior, cold and warm
@@ -33,22 +32,18 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from lastlayer import flow, likelihoods, sample_posterior
-from lastlayer.ensembles import draw_noise
-from lastlayer.likelihoods import FlowRule
+from lastlayer import flow, sample_posterior
+from lastlayer.flow import FlowRule
 from lastlayer.plan import LANES
 from lastlayer.problem import Likelihood, Problem
 from lastlayer.rows import Rows, lay_out
+from lastlayer.variational import RULE
 
 PRECISIONS = ("highest", "default")  # of the sampler; "default" depends on the device
 GEMM_PRECISIONS = ("highest", "tensorfloat32", "default")
-RULE = FlowRule(likelihoods.compute_variance, likelihoods.average_by_quadrature)
 RULES = {
     "corrections=3": RULE,
     "corrections=0": RULE._replace(corrections=0),
-    "ensemble": FlowRule(
-        likelihoods.compute_deviations, likelihoods.average_over_ensemble, slack=1.0, symmetric=True
-    ),
 }
 
 Numbers = dict[str, Any]
@@ -164,17 +159,14 @@ def compare_with_products(results: Numbers) -> Numbers:
 def count_flops(sizes: Sizes, rule: FlowRule) -> Numbers:
     """Count the operations of the matrix products in each part of a step."""
     K, N, D = sizes.K, sizes.N, sizes.D
-    particles = 2.0 * K * N * D * sizes.J if rule.symmetric else 0.0
     parts = {
-        "propose": 2 * 2.0 * K * D**3 + (4 if rule.symmetric else 2 / 3) * K * D**3,
+        "propose": 2 * 2.0 * K * D**3 + 2 / 3 * K * D**3,
         "correct_mean": 0.0,
-        "sum_rows": 2 * 2.0 * K * N * D**2 + 2 * 2.0 * K * N * D + particles,
+        "sum_rows": 2 * 2.0 * K * N * D**2 + 2 * 2.0 * K * N * D,
         "judge": 0.0,
     }
     if rule.corrections:  # B once, then three products with vectors for each
-        parts["correct_mean"] = (
-            2.0 * K * N * D**2 + 3 * rule.corrections * 2.0 * K * N * D + particles
-        )
+        parts["correct_mean"] = 2.0 * K * N * D**2 + 3 * rule.corrections * 2.0 * K * N * D
     return parts | {"step": sum(parts.values())}
 
 
@@ -186,12 +178,12 @@ def make_rows(sizes: Sizes, block_rows: int) -> Rows:
     return lay_out(problem, slice(0, sizes.K), block, num_features=sizes.wide)
 
 
-def take_first_steps(sizes: Sizes, rows: Rows, rule: FlowRule, nodes: Any) -> flow.FlowState:
+def take_first_steps(sizes: Sizes, rows: Rows, rule: FlowRule) -> flow.FlowState:
     """Return a state from the middle of a run: three steps from near the prior."""
     eye = jnp.broadcast_to(0.3 * jnp.eye(sizes.wide), (sizes.K, sizes.wide, sizes.wide))
     state: flow.FlowState = flow.start_flow(jnp.zeros((sizes.K, sizes.wide), jnp.float32), eye)
     for _ in range(3):
-        state, _ = flow.flow_step(state, rows, rule, nodes)
+        state, _ = flow.flow_step(state, rows, rule)
     return state
 
 
@@ -211,21 +203,17 @@ def measure_step(sizes: Sizes, rate: float | None) -> Numbers:
 
 def _time_parts(sizes: Sizes, rows: Rows, rule: FlowRule) -> Numbers:
     """Measure a whole step and each part alone, in seconds."""
-    nodes = None
-    if rule.symmetric:
-        noise = draw_noise(0, range(sizes.K), sizes.J, sizes.wide)
-        nodes = jnp.asarray(noise.astype(np.float32))
-    state = take_first_steps(sizes, rows, rule, nodes)
-    proposal, _ = flow.propose(state, rule)
+    state = take_first_steps(sizes, rows, rule)
+    proposal, _ = flow.propose(state)
     mean, factor = proposal.mean, proposal.factor
-    sums = flow.sum_rows(rows, mean, factor, rule, nodes)
+    sums = flow.sum_rows(rows, mean, factor, rule)
     parts: dict[str, Callable[[], Any]] = {
-        "step": lambda: flow.flow_step(state, rows, rule, nodes),
-        "propose": lambda: flow.propose(state, rule),
+        "step": lambda: flow.flow_step(state, rows, rule),
+        "propose": lambda: flow.propose(state),
         "correct_mean": lambda: flow.correct_mean(
-            rows, mean, factor, proposal.damping, state.refused, rule, nodes
+            rows, mean, factor, proposal.damping, state.refused, rule
         ),
-        "sum_rows": lambda: flow.sum_rows(rows, mean, factor, rule, nodes),
+        "sum_rows": lambda: flow.sum_rows(rows, mean, factor, rule),
         "judge": lambda: flow.judge_proposal(state, proposal, mean, sums, rule),
     }
     if not rule.corrections:
@@ -251,7 +239,7 @@ def measure_blocks(sizes: Sizes) -> Numbers:
 
     def one(block_rows: int) -> Numbers:
         rows = make_rows(sizes, block_rows)
-        state = take_first_steps(sizes, rows, RULE, None)
+        state = take_first_steps(sizes, rows, RULE)
         step = measure_median(lambda: flow.flow_step(state, rows, RULE), sizes.repeats)
         return {"seconds": step, "rows_with_padding": rows.counts.size}
 

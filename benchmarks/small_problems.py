@@ -2,11 +2,10 @@
 
     python -m benchmarks.small_problems                       14 labels, float64
     python -m benchmarks.small_problems --dtype float32 --classes
-    python -m benchmarks.small_problems --compiled            as if the problem were not small
     python -m benchmarks.small_problems --yeast --json FILE   Yeast itself, raw and by a network
 
 1,500 rows, 103 features and an intercept; each fit draws new data of the same shape. The first fit
-imports JAX and, with --compiled, compiles: leave JAX_COMPILATION_CACHE_DIR unset.
+imports JAX.
 --yeast takes the 1,450 training rows of each seed of `benchmarks.peers` (its data come with
 `river`): all 103 features with the estimator, and the 65 of a trained network's last layer with
 its validation rows. The recorded numbers are in `benchmarks/results/small_problems.json`.
@@ -38,7 +37,7 @@ def draw(seed: int, dtype: str, classes: bool) -> tuple[np.ndarray, np.ndarray]:
     return x.astype(dtype), (logits + rng.logistic(size=logits.shape) > 0).astype(int)
 
 
-def fit(x: np.ndarray, y: np.ndarray, classes: bool, compiled: bool) -> float:
+def fit(x: np.ndarray, y: np.ndarray, classes: bool) -> float:
     """Fit as the estimators of `lastlayer.sklearn` do, and return the prior variance chosen."""
     from lastlayer import sample_posterior
 
@@ -48,7 +47,6 @@ def fit(x: np.ndarray, y: np.ndarray, classes: bool, compiled: bool) -> float:
         prior_variance="auto",
         likelihood="softmax" if classes else "bernoulli",
         diagnose=False,
-        compiled=compiled,
     )
     return float(posterior.info.settings["prior_variance"])
 
@@ -78,9 +76,6 @@ def fit_yeast(dtype: str) -> Iterator[tuple[str, float]]:
 def main(
     dtype: Annotated[str, typer.Option(help="float32 or float64.")] = "float64",
     classes: Annotated[bool, typer.Option("--classes", help="One of 14 classes.")] = False,
-    compiled: Annotated[
-        bool, typer.Option("--compiled", help="As if the problem were not small.")
-    ] = False,
     yeast: Annotated[bool, typer.Option("--yeast", help="Fit Yeast itself.")] = False,
     record: Annotated[Path | None, typer.Option("--json", help="Write --yeast there.")] = None,
 ) -> None:
@@ -97,7 +92,7 @@ def main(
     for number in range(FITS):
         x, y = draw(number, dtype, classes)
         began = process_time()
-        variance = fit(x, y, classes, compiled)
+        variance = fit(x, y, classes)
         took = process_time() - began
         print(f"fit {number}: {took:.2f} s, prior variance {variance:.3g}")
 

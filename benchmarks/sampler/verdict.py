@@ -28,10 +28,11 @@ from benchmarks.sampler.lines import Findings, Goal, Line
 from benchmarks.sampler.running import Workbench
 from benchmarks.sampler.timing import measure_time
 from equivocal.store.folders import has_run
-from lastlayer import sample_posterior, variational
+from lastlayer import sample_posterior
 from lastlayer.machine import use_one_blas_thread
 from lastlayer.outcome import RunSettings
 from lastlayer.problem import Likelihood, Problem, collapse
+from lastlayer.variational import fit_gaussian
 from lastlayer.verdict import CALLED_FAR, TOO_FAR, diagnose_gaussian
 
 __all__ = ["measure"]
@@ -100,7 +101,7 @@ def _estimate(case: Case) -> list[np.ndarray]:
         jax.default_matmul_precision("highest"),
         use_one_blas_thread(),
     ):
-        outcome = variational.run(problem, variational.FlowConfig(), settings)
+        outcome = fit_gaussian(problem, settings)
         return [diagnose_gaussian(problem, outcome, replace(settings, seed=s)) for s in SEEDS]
 
 
@@ -206,7 +207,7 @@ def _measure_cost(bench: Workbench) -> float:
         for seed in range(3):
             own = replace(settings, seed=seed)
             seconds, outcome = measure_time(
-                lambda: variational.run(problem, variational.FlowConfig(), own)  # noqa: B023
+                lambda: fit_gaussian(problem, own)  # noqa: B023
             )
             flow.append(seconds)
             diagnose = partial(diagnose_gaussian, problem, outcome, own)

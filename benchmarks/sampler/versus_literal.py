@@ -16,13 +16,12 @@ import jax
 import numpy as np
 
 from benchmarks.sampler.lines import Findings, Goal, Line
-from benchmarks.sampler.literal import take_literal_step
 from benchmarks.sampler.problems import Data
 from benchmarks.sampler.running import Workbench
 from benchmarks.sampler.settings import BenchSettings
 from benchmarks.sampler.timing import measure_time
-from lastlayer import algorithm1 as dropout_deterministic
-from lastlayer.plan import LANES
+from lastlayer import algorithm1
+from lastlayer.plan import pad
 from lastlayer.problem import Likelihood, Problem
 from lastlayer.rows import Rows, lay_out
 
@@ -41,15 +40,15 @@ class Start:
     features: np.ndarray  # (N, D)
     targets: np.ndarray  # (N, K)
     rows: Rows
-    state: dropout_deterministic.DropoutState
+    state: algorithm1.DropoutState
     keys: jax.Array
-    config: dropout_deterministic.DropoutConfig
+    config: algorithm1.DropoutConfig
 
     def draw(self, seed: int) -> "Start":
         """Return the same rows with another ensemble, which is computed before this returns."""
         (K, J, wide), D = self.state.particles.shape, self.features.shape[1]
         keys = jax.random.split(jax.random.key(seed), K)
-        state = dropout_deterministic.fill_up(dropout_deterministic.init(keys, J, D), wide)
+        state = algorithm1.fill_up(algorithm1.init(keys, J, D), wide)
         state.particles.block_until_ready()
         return replace(self, keys=keys, state=state)
 
@@ -60,13 +59,13 @@ class Start:
 
     def ours(self) -> np.ndarray:
         """Return the particles of all outputs after a step of ours."""
-        moved, _ = dropout_deterministic.step(self.keys, self.state, self.rows, self.config)
+        moved, _ = algorithm1.step(self.keys, self.state, self.rows, self.config)
         return np.asarray(moved.particles)[..., : self.features.shape[1]]
 
     def literal(self, k: int) -> np.ndarray:
         """Return the particles of output k after a literal step."""
         assert self.config.step_size is not None
-        return take_literal_step(
+        return algorithm1.take_literal_step(
             self.particles[k], self.features, self.targets[:, k], self.config.step_size
         )
 
@@ -119,18 +118,16 @@ def _make_start(data: Data, settings: BenchSettings, K: int, dtype: Any) -> Star
     targets = data.targets[:N, np.resize(data.two_classes, K)].astype(dtype)
     problem = Problem.build(psi, targets, None, 0.0, 1.0, Likelihood.BERNOULLI, dtype)
     keys = jax.random.split(jax.random.key(settings.seed), K)
-    state = dropout_deterministic.init(keys, settings.num_particles, psi.shape[1])
-    wide = -(-psi.shape[1] // LANES) * LANES  # padded as in the sampler's own plan
+    state = algorithm1.init(keys, settings.num_particles, psi.shape[1])
+    wide = pad(psi.shape[1])  # as in the sampler's own plan
     stiff = np.linalg.norm(data.features[:N], 2) ** 2 / 4  # ≥ |Ψ diag(R) Ψᵀ|, since R ≤ ¼
     return Start(
         features=psi,
         targets=targets,
         rows=lay_out(problem, slice(0, K), min(BLOCK_ROWS, N), num_features=wide),
-        state=dropout_deterministic.fill_up(state, wide),
+        state=algorithm1.fill_up(state, wide),
         keys=keys,
-        config=dropout_deterministic.DropoutConfig(
-            dropout_rate=0.0, step_size=float(0.5 / (stiff + 1))
-        ),
+        config=algorithm1.DropoutConfig(dropout_rate=0.0, step_size=float(0.5 / (stiff + 1))),
     )
 
 

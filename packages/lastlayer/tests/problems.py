@@ -1,14 +1,14 @@
 """Problems that many sampler tests share: few shapes, so that JAX compiles them once."""
 
 import os
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
 import jax
 import numpy as np
 
-from lastlayer import sample_posterior
+from lastlayer import Posterior, sample_posterior, variational
 from lastlayer.problem import Likelihood, Problem
 from lastlayer.rows import Rows, lay_out
 from needs import SHARED, needs
@@ -16,8 +16,15 @@ from needs import SHARED, needs
 DATA = Path(__file__).resolve().parent / "data"
 # All seeds on request: EQUIVOCAL_SEEDS=100 make test
 SEEDS = range(int(os.environ.get("EQUIVOCAL_SEEDS", "3")))
-# `test_small` compares it with NumPy, which takes its place for problems as small as those here.
-sample_compiled = partial(sample_posterior, compiled=True)
+
+
+def sample_compiled(*args: object, **options: object) -> Posterior:
+    """Sample by compiled programs, which problems as small as those here do not need."""
+    most, variational.MOST_NUMPY_WORK = variational.MOST_NUMPY_WORK, 0
+    try:
+        return sample_posterior(*args, **options)
+    finally:
+        variational.MOST_NUMPY_WORK = most
 
 
 class Data(NamedTuple):

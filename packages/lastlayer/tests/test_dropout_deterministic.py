@@ -7,7 +7,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from benchmarks.sampler.literal import take_literal_step
 from scipy.integrate import solve_ivp
 
 from lastlayer import Snapshot, sample_posterior
@@ -16,6 +15,7 @@ from lastlayer.algorithm1 import (
     begin,
     init,
     step,
+    take_literal_step,
 )
 from problems import Data, rows_of, small
 

@@ -1,6 +1,5 @@
 """What the chains take: no program for a new seed, and no more memory than the plan says."""
 
-import tracemalloc
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -9,10 +8,7 @@ import jax
 import numpy as np
 import pytest
 
-from lastlayer import exact as hmc
 from lastlayer import sample_posterior
-from lastlayer.outcome import RunSettings
-from lastlayer.problem import Likelihood, Problem
 
 RNG = np.random.default_rng(0)
 DOSES = np.array([[-0.86], [-0.3], [-0.05], [0.73]]) @ [[1.0, 0.0]] + [[0.0, 1.0]]
@@ -67,37 +63,3 @@ def test_a_new_seed_compiles_nothing(name: str) -> None:
     if name in ("outputs that end at different times", "refined"):
         assert first, "a compilation is noticed"
         assert any(other > known for other in others)
-
-
-@pytest.mark.parametrize("likelihood", ["bernoulli", "softmax"])
-def test_draws_take_what_the_plan_says(likelihood: str) -> None:
-    """As many draws are asked for as transitions may give, so that all are kept: here 8 MB.
-
-    The arrays that live are NumPy's, by their peak, and JAX's, looked at after every round; results
-    are the caller's. The plan may exceed them by what is not needed at the same time.
-    """
-    N, D, K, steps = 40, 30, 8, 1_000
-    x, t = RNG.normal(size=(N, D)).astype(np.float32), RNG.integers(0, 2, (N, K)).astype(float)
-    targets = t if likelihood == "bernoulli" else np.arange(N) % K
-    options: dict[str, Any] = {"num_steps": steps, "num_particles": 8 * steps, "method": "hmc"}
-    options["likelihood"] = likelihood
-    problem = Problem.build(x, targets, None, 0.0, 1.0, Likelihood(likelihood), None)
-    settings = RunSettings(
-        num_particles=8 * steps, num_steps=steps, tolerance=5e-4, seed=0, memory_budget=None
-    )
-    planned = hmc.plan_run(problem, hmc.HmcConfig(), settings).least
-    sample_posterior(x, targets, **options)  # what is compiled and imported stays
-    live = []
-
-    def look(*_: int) -> None:
-        live.append(sum(array.nbytes for array in jax.live_arrays()))
-
-    look()
-    tracemalloc.start()
-    found = sample_posterior(x, targets, report=look, **options)
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    results = found.particles.nbytes + found.covariance.nbytes + found.mean.nbytes
-    used = peak + max(live) - live[0]
-    assert used < planned + results
-    assert planned < 2 * used

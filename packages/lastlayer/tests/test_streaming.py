@@ -1,8 +1,5 @@
 """Rows read from files, and products of few digits: how far from rows in memory and float64."""
 
-import subprocess
-import sys
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,11 +7,8 @@ import pytest
 
 from lastlayer import Posterior
 from lastlayer.errors import UserError
-from lastlayer.outcome import RunSettings
-from lastlayer.plan import Plan, make_plan
-from lastlayer.problem import Likelihood, Problem, sample_rows
-from lastlayer.streaming import CHUNK, StreamedProblem, is_streamed, iterate_outputs
-from lastlayer.variational import RULE, run_gaussian
+from lastlayer.problem import Likelihood
+from lastlayer.streaming import CHUNK, StreamedProblem
 from problems import Data, Stored, sample_compiled, small
 
 # Bytes: 16,001 rows of 16 features are 1 MB, of which two copies would be held; three outputs in
@@ -136,33 +130,6 @@ def test_changes_in_a_private_memory_map_are_read_and_kept(tmp_path: Path, data:
         np.testing.assert_array_equal(psi, data.features[start : start + 500])
 
 
-def test_groups_of_outputs_share_a_compiled_program(tmp_path: Path, data: Data) -> None:
-    given = (mapped(tmp_path, data.features), data.targets, None, 0.0, 1.0)
-    problem = StreamedProblem.build(*given, Likelihood.BERNOULLI, None)
-    plan = Plan(block_rows=512, slots=1, num_features=16, streamed=True)
-    shared = set()
-    for (output,), rows in iterate_outputs(problem, plan, 1):
-        shared.add(rows)
-        _, _, targets, _ = rows.read_chunk(0)
-        np.testing.assert_array_equal(targets.reshape(-1)[:16_001], data.targets[:, output])
-    assert len(shared) == 1
-    *_, (last, rows) = iterate_outputs(problem, plan, 2)
-    assert (last, rows.outputs.tolist()) == (range(2, 3), [2])
-
-
-@pytest.mark.parametrize("budget", [290_000, 300_000, 350_000, 600_000])
-def test_features_that_are_not_streamed_fit_into_the_budget(tmp_path: Path, budget: int) -> None:
-    """Also where features barely exceed the budget: each budget allows one way or the other."""
-    features, targets = small(num_outputs=2, num_rows=4_000, num_features=4)
-    there = mapped(tmp_path, features.astype(np.float32))
-    given = (there, targets, None, 0.0, 1.0, Likelihood.BERNOULLI, None)
-    streamed = is_streamed(there, None, budget)
-    problem = StreamedProblem.build(*given) if streamed else Problem.build(*given)
-    sizes = {"per_output": 8 * 12**2, "per_row": 36}  # of `mean_field`
-    assert make_plan(problem, budget, **sizes, pad=True).slots >= 1
-    assert streamed == (budget < 350_000)
-
-
 def test_a_file_that_cannot_be_read_is_reported(tmp_path: Path, data: Data) -> None:
     zarr = pytest.importorskip("zarr")
     store = zarr.create_array(str(tmp_path / "z"), data=data.features, chunks=(500, 16))
@@ -170,66 +137,6 @@ def test_a_file_that_cannot_be_read_is_reported(tmp_path: Path, data: Data) -> N
     for budget, said in ((SMALL_BUDGET, "rows 0 to 16,"), (None, "features cannot be read")):
         with pytest.raises(UserError, match=rf"{said}.*; restore the file\."):
             sample_compiled(store, data.targets, memory_budget=budget)
-
-
-IN_A_CHILD = """
-import resource, sys
-import numpy as np
-from lastlayer import sample_posterior
-
-features = np.load(sys.argv[1], mmap_mode="r")
-targets = np.zeros((len(features), 2), np.float32)
-targets[::3] = 1
-sample_posterior(features[:2000], targets[:2000])
-before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-sample_posterior(features, targets, memory_budget=30_000_000, num_steps=1)
-print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
-"""
-
-
-@pytest.mark.slow
-def test_memory_stays_small_however_large_the_file(tmp_path: Path) -> None:
-    """A file of 77 MB, which in memory would take as much again; kilobytes are counted."""
-    rng = np.random.default_rng(0)
-    np.save(tmp_path / "large.npy", rng.standard_normal((300_000, 64), np.float32))
-    child = subprocess.run(
-        [sys.executable, "-c", IN_A_CHILD, str(tmp_path / "large.npy")],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert child.returncode == 0, child.stderr
-    assert int(child.stdout) < 60_000
-
-
-def test_many_rows_begin_with_a_share_of_them() -> None:
-    """The same fixed point, in no more steps over all rows than from the prior."""
-    rng = np.random.default_rng(0)
-    x = np.concatenate([np.ones((4_001, 1)), rng.normal(size=(4_001, 7))], axis=1)
-    t = (rng.random(4_001) < 1 / (1 + np.exp(9 - 4 * x[:, 1]))).astype(float)
-    problem = Problem.build(
-        x.astype(np.float32), np.stack([t] * 3, 1), None, 0.0, 100.0, Likelihood.BERNOULLI, None
-    )
-    settings = RunSettings(
-        num_particles=20, num_steps=None, tolerance=5e-4, seed=0, memory_budget=None, compiled=True
-    )
-    from_prior = replace(settings, num_steps=1_000)  # a given number is taken from there
-    expected = run_gaussian(problem, RULE, from_prior)
-    found = run_gaussian(problem, RULE, settings, many_rows=4_000, share=2)
-    assert found.converged.all()
-    assert found.steps.max() <= expected.steps.max()
-    sd = np.linalg.norm(expected.factor, axis=2)
-    assert (np.abs(found.mean - expected.mean) / sd).max() < 1e-3
-    np.testing.assert_allclose(np.linalg.norm(found.factor, axis=2), sd, rtol=1e-3)
-
-
-def test_a_share_of_the_rows_counts_for_all() -> None:
-    features, targets = small(num_outputs=3, num_rows=4_001, num_features=8)
-    problem = Problem.build(features, targets, None, 0.0, 1.0, Likelihood.BERNOULLI, None)
-    few = sample_rows(problem, 4)
-    assert 900 < few.num_rows < 1_100
-    assert few.total_count == pytest.approx(4_001, rel=0.05)
-    np.testing.assert_array_equal(few.targets[64], 4 * targets[256])
 
 
 @pytest.mark.parametrize(

@@ -1,35 +1,41 @@
-"""The dropout deterministic sampler: Algorithm 1 of "Ensemble Kalman filter for uncertainty in
-human language comprehension" (its equations are named by label below), after arXiv:2309.04742.
+"""Algorithm 1 of "Ensemble Kalman filter for uncertainty in human language comprehension".
 
-An ensemble θ¹ … θᴶ with mean m follows, by Trotter splitting with step Δτ,
+The paper's own equation numbers are written as "eq. 14", those of docs/maths.md as (9). An ensemble
+θ¹ … θᴶ with mean m follows the equation of eq. 13 by Trotter splitting with step Δτ,
 
-    θ' = θ − ½Δτ P̂ Ψᵀ ( M Ψ(θ − m) + 2 (μ[y] − t) )                    (9), eqn:homotopy_stepping
-    θ" = θ' − ½Δτ P̂' (Δτ diag(P̂') + P₀)⁻¹ (θ' + m' − 2m₀) + ½Δτ (θ' − m')
-                                                                      (10), eqn:sampler_stepping
+    θ' = θ − ½Δτ P̂ Ψᵀ ( M Ψ(θ − m) + 2 (μ[y] − t) )                                (9), eq. 15
+    θ" = θ' − ½Δτ P̂' (Δτ diag(P̂') + P₀)⁻¹ (θ' + m' − 2m₀) + ½Δτ (θ' − m')         (10), eq. 17
 
-of docs/maths.md, where P̂ = Θ̂Θ̂ᵀ / ((1−ρ)(J−1)), (11), eqn:dropout_cov, is the covariance of
-deviations of which a fraction ρ is set to zero, redrawn for each half step; μ[·] averages over the
-ensemble, R holds y(1−y), and Ψ has a row for each row of data (the paper's Ψ is its transpose).
-Inverting the diagonal alone in the second line is the paper's choice.
+where P̂ = Θ̂Θ̂ᵀ / ((1−ρ)(J−1)), (11), eq. 14, is the covariance of deviations of which a fraction ρ
+is set to zero, redrawn for each half step; μ[·] averages over the ensemble, R holds y(1−y), and Ψ
+has a row for each row of data (the paper's Ψ is its transpose). Inverting the diagonal alone in the
+second line is the paper's choice. M tames the deviations, (12), eq. 16. `taming="consistent"` is
+M = (Δτ ΨP̂Ψᵀ + μ[R]⁻¹)⁻¹, which tends to μ[R] as Δτ → 0, as the equation needs. `taming="printed"`
+is the paper's M = (Δτ ΨP̂Ψᵀ + μ[R])⁻¹, which tends to μ[R]⁻¹.
 
-M tames the deviations, (12), eqn:K. `taming="consistent"` is M = (Δτ ΨP̂Ψᵀ + μ[R]⁻¹)⁻¹, which tends
-to μ[R] as Δτ → 0, as the equation needs. `taming="printed"` is the paper's M = (Δτ ΨP̂Ψᵀ +
-μ[R])⁻¹, which tends to μ[R]⁻¹. No N×N matrix is built: with P̂ = FFᵀ, docs/maths.md (13), the first
-line needs F (I + Δτ FᵀHF)⁻¹ FᵀH(θ − m) with H = Ψᵀ W Ψ, W = μ[R] or μ[R]⁻¹; where J > D the same
-is P̂ (I + Δτ H P̂)⁻¹ H (θ − m).
+`take_literal_step` is this with the paper's N×N matrix. `step` builds none: with P̂ = FFᵀ,
+docs/maths.md (13), the first line needs F (I + Δτ FᵀHF)⁻¹ FᵀH(θ − m) with H = Ψᵀ W Ψ, W = μ[R] or
+μ[R]⁻¹; where J > D the same is P̂ (I + Δτ H P̂)⁻¹ H (θ − m). They agree to round-off:
 
-The paper stops when ‖P̂_{s+1} − P̂_s‖₂ / ‖P̂_s‖₂ < ε, which any ensemble meets if its steps are short
-enough. Here that change is divided by Δτ, and an output has converged only if, besides, the
-equations of the fixed point hold where it stopped.
+>>> rng = np.random.default_rng(0)
+>>> x, t, theta = rng.normal(size=(20, 3)), rng.integers(0, 2, 20), rng.normal(size=(8, 3))
+>>> literal = take_literal_step(theta, x, t, 0.05)
+>>> with jax.enable_x64(True):
+...     problem = Problem.build(x, t, None, 0.0, 1.0, Likelihood.BERNOULLI, "float64")
+...     keys, rows = jax.random.split(jax.random.key(0), 1), lay_out(problem, slice(None), 32)
+...     config = DropoutConfig(dropout_rate=0.0, step_size=0.05)
+...     ours = step(keys, begin(jnp.asarray(theta[None])), rows, config)[0].particles[0]
+>>> bool(np.allclose(ours, literal, rtol=1e-10))
+True
 
 Only the deviations are tamed: the mean's step is explicit and needs Δτ λ_max(P̂H) < 2. With
 `step_size=None` each step takes Δτ = ½ / (λ_max(P̂H) + λ_max(P̂P₀⁻¹)), at most ½ and at the end
-0.05 (`limit_step`). Means that a longer step throws out are noticed (`dropout_verdict`).
+0.05 (`limit_step`). Means that a longer step throws out are noticed (`divergence`).
 
 With ρ > 0 the limit is not the posterior: E P̂ = (1−ρ) P + ρ diag P (docs/maths.md, "The limit that
 dropout has"). `dropout_schedule="settle"` lowers ρ to 0 as the spread settles, and has the
-posterior's Gaussian as its limit, where J > D. Use this sampler to follow the paper; for the
-posterior itself, `variational` needs fewer steps.
+posterior's Gaussian as its limit, where J > D. Use this sampler to follow the paper
+(`algorithm1_run` runs it); for the posterior itself, `variational` needs fewer steps.
 """
 
 from dataclasses import dataclass
@@ -41,38 +47,57 @@ import jax.numpy as jnp
 import numpy as np
 
 from lastlayer.checks import check_choice, check_positive, fail
-from lastlayer.compiling import Array, Float, Int, PRNGKey, compile_on_call
+from lastlayer.compiling import Array, Bool, Float, Int, PRNGKey, compile_on_call
 from lastlayer.devices import apply_one_by_one
-from lastlayer.divergence import (
-    Ending,
-    Watch,
-    compute_residuals,
-    judge,
-    look,
-    note_thrown,
-)
-from lastlayer.ensembles import (
-    draw_standard_noise,
-    find_largest_eigenvalue,
-    repair,
-    run_ensemble,
-)
-from lastlayer.outcome import Outcome, RunSettings
-from lastlayer.plan import Plan, make_plan
-from lastlayer.problem import Problem
-from lastlayer.rows import Block, Blocks, Rows, sum_over_blocks
+from lastlayer.divergence import Watch, look, note_thrown
+from lastlayer.ensembles import draw_standard_noise, find_largest_eigenvalue
+from lastlayer.problem import Likelihood, Problem
+from lastlayer.rows import Block, Blocks, Rows, lay_out, sum_over_blocks
 
-__all__ = ["NUM_STEPS", "DropoutConfig"]
+__all__ = ["DropoutConfig", "Likelihood", "Problem", "lay_out", "step", "take_literal_step"]
 
-NUM_STEPS = 500
-PADDED_FROM = 32  # weights; with fewer, padding costs more than it gains
-LONGEST_STEP, SAFETY = 0.5, 0.5
+# `step`: no step is longer, and no more than this share of the stable length is taken.
+LONGEST_STEP, STABLE_SHARE = 0.5, 0.5
 # From this τ on, when e^(−τ) of the start is left, automatic steps are at most so long: at the
 # fixed point of the steps variances are up to 1/(1 − Δτ) times too large.
 LATE, LATE_STEP = 2.0, 0.05
 # Relative change of the total variance in an automatic step, and a share of it in a shorter one; by
 # what ρ is then multiplied. Not per unit of τ: on rows of a network steps are short while ρ > 0.
 SETTLED, DECAY = 0.01, 0.9
+
+
+def take_literal_step(
+    particles: np.ndarray,
+    features: np.ndarray,
+    targets: np.ndarray,
+    step_size: float,
+    *,
+    prior_mean: np.ndarray | float = 0.0,
+    prior_variance: np.ndarray | float = 1.0,
+    taming: str = "consistent",
+) -> np.ndarray:
+    """Return (J, D) particles of one output after a step as the paper has it: N³ + N²D, no dropout.
+
+    Features are (N, D) and targets (N,); all is computed in the particles' own precision.
+    """
+    theta, psi, t, dt = particles, features, targets, particles.dtype.type(step_size)
+    J = len(theta)
+
+    m = theta.mean(axis=0)  # eq. 10
+    P = (theta - m).T @ (theta - m) / (J - 1)  # eq. 11; eq. 14 with ρ = 0
+    y = 1 / (1 + np.exp(-theta @ psi.T))  # eq. 6, (J, N)
+    R = (y * (1 - y)).mean(axis=0)
+    last = np.diag(R if taming == "printed" else 1 / R)
+    M = np.linalg.inv(dt * (psi @ P @ psi.T) + last)  # eq. 16, (N, N)
+    pulled = (theta - m) @ psi.T @ M + 2 * (y.mean(axis=0) - t)
+    half = theta - dt / 2 * (pulled @ psi @ P)  # eq. 15
+
+    m = half.mean(axis=0)
+    P = (half - m).T @ (half - m) / (J - 1)
+    # "inverting the diagonal only"
+    shrunk = (half + m - 2 * np.asarray(prior_mean)) / (dt * np.diag(P) + prior_variance)
+    moved: np.ndarray = half - dt / 2 * (shrunk @ P) + dt / 2 * (half - m)  # eq. 17
+    return moved
 
 
 class Taming(StrEnum):
@@ -170,7 +195,7 @@ def drop_entries(
     rate = jnp.broadcast_to(jnp.asarray(rate, deviations.dtype), (K,))
     kept = jax.vmap(lambda key, r: jax.random.bernoulli(key, 1 - r, (J, D)))(keys, rate)
     scale = jnp.sqrt((1 - rate) * (J - 1))[:, None, None]
-    return jnp.where(kept, deviations, 0) / scale  # maths (11)
+    return jnp.where(kept, deviations, 0) / scale  # maths (11), eq. 14
 
 
 def _get_rate(state: DropoutState, config: DropoutConfig) -> float | Float[Array, " K"]:
@@ -203,7 +228,7 @@ def sum_rows(
         g = (block.counts * y.mean(axis=1) - block.targets) @ block.features
         paid = (jnp.maximum(logits, 0) + jnp.log1p(e)).mean(axis=1)
         loss = (block.counts * paid - block.targets * logits.mean(axis=1)).sum(axis=1)
-        # maths (12)
+        # maths (12), eq. 16
         weights = [R] if taming == Taming.CONSISTENT else [1 / jnp.maximum(R, 1e-12), R]
         products = [jnp.matmul(left * (block.counts * W)[:, None], block.features) for W in weights]
         return g, loss, *products
@@ -251,7 +276,7 @@ def limit_step(stiffness: Float[Array, "..."], time: Float[Array, "..."]) -> Flo
 
     `stiffness` is λ_max(P̂H) + λ_max(P̂P₀⁻¹).
     """
-    return jnp.minimum(SAFETY / stiffness, jnp.where(time < LATE, LONGEST_STEP, LATE_STEP))
+    return jnp.minimum(STABLE_SHARE / stiffness, jnp.where(time < LATE, LONGEST_STEP, LATE_STEP))
 
 
 def _measure_change(F: Float[Array, "K J D"], state: DropoutState) -> Float[Array, " K"]:
@@ -307,13 +332,13 @@ def _move(
 
     m = theta.mean(axis=1, keepdims=True)
     push = _apply_covariance(F, sums.gradient)[:, None]
-    half = theta - h / 2 * (_tame(F, sums.tamed, theta - m, h) + 2 * push)  # maths (9)
+    half = theta - h / 2 * (_tame(F, sums.tamed, theta - m, h) + 2 * push)  # maths (9), eq. 15
 
     m = half.mean(axis=1, keepdims=True)
     F2 = drop_entries(keys, half - m, _get_rate(state, config))
     diagonal = h * (F2**2).sum(axis=1, keepdims=True) + 1  # Δτ diag(P̂) + P₀, prior N(0, I)
     pull = jnp.matmul((half + m) / diagonal, jnp.matmul(F2.swapaxes(1, 2), F2))
-    full = half - h / 2 * pull + h / 2 * (half - m)  # maths (10)
+    full = half - h / 2 * pull + h / 2 * (half - m)  # maths (10), eq. 17
     new, lost = repair(full, theta, radius)
     gone = lost.sum(axis=1)
     watch = look(state.watch, theta, sums.loss, state.steps)._replace(stiffness=stiffness)
@@ -345,79 +370,9 @@ def step(
     return _move(halves[:, 1], state, F, sums, config, radius)
 
 
-def plan_run(problem: Problem, settings: RunSettings) -> Plan:
-    """Return how many rows and outputs are worked on at a time."""
-    D, J = problem.num_features, settings.num_particles
-    return make_plan(
-        problem,
-        settings.memory_budget,
-        per_output=6 * J * D + 6 * D * D,
-        per_row=4 * J + 2 * D,
-        pad=D >= PADDED_FROM,
-    )
-
-
-def examine_end(state: DropoutState, rows: Rows | Blocks, num_features: int) -> Ending:
-    """Sum the rows once more, at the last ensembles; columns of padding are left out."""
-    theta, D = state.particles, num_features
-    whole = jnp.broadcast_to(
-        jnp.eye(theta.shape[2], dtype=theta.dtype), (len(theta), *[theta.shape[2]] * 2)
-    )
-    sums = sum_rows(rows, theta, whole, Taming.CONSISTENT)  # with F = I its curvature is H
-    watch = look(state.watch, theta, sums.loss, state.steps)
-    w, g, H = (np.asarray(part, float) for part in (theta, sums.gradient, sums.curvature))
-    mean, covariance, worst = compute_residuals(w[..., :D], g[:, :D], H[:, :D, :D])
-    return Ending(
-        mean=mean,
-        covariance=covariance,
-        worst=worst,
-        thrown_at=np.asarray(watch.thrown_at),
-        thrown_by=np.asarray(watch.thrown_by),
-        lost=np.asarray(state.lost),
-        rank=np.full(len(g), min(theta.shape[1] - 1, D)),
-    )
-
-
-def run(problem: Problem, config: DropoutConfig, settings: RunSettings) -> Outcome:
-    """Run Algorithm 1 for all outputs."""
-    D, J = problem.num_features, settings.num_particles
-    if config.dropout_schedule == Schedule.SETTLE and J <= D:
-        fail(
-            f"dropout_schedule='settle' needs num_particles > {D}, the number of features, got "
-            f"{J}: once dropout ends, {J} particles stay in {J - 1} dimensions."
-        )
-    plan = plan_run(problem, settings)
-    ends: list[Ending] = []
-
-    def start(keys: PRNGKey, _: range) -> DropoutState:
-        return fill_up(init(keys, J, D, config.dropout_rate), plan.num_features)
-
-    def advance(
-        keys: PRNGKey, state: DropoutState, rows: Rows | Blocks
-    ) -> tuple[DropoutState, Array]:
-        moved, info = step(keys, state, rows, config, problem.radius)
-        return moved, (info.change < config.threshold) & (moved.lost == state.lost)
-
-    outcome = run_ensemble(
-        problem,
-        plan,
-        settings,
-        start,
-        advance,
-        num_steps=settings.num_steps or NUM_STEPS,
-        unfinished=f"P̂ still changed by more than {config.threshold:g} per unit of τ",
-        finish=lambda state, rows: ends.append(examine_end(state, rows, D)),
-    )
-    outcome.in_subspace = config.dropout_rate == 0
-    judge(outcome, ends)
-    outcome.remedy = "make step_size smaller"
-    if config.step_size is not None:
-        outcome.remedy = "leave step_size to the automatic rule or make it smaller"
-    constant = config.dropout_rate > 0 and config.dropout_schedule == Schedule.CONSTANT
-    if constant and D > 1 and not outcome.diverged.any():  # a variance alone loses nothing
-        excess = round(1 / (1 - config.dropout_rate), 2)
-        outcome.notes.append(
-            f"constant dropout does not tend to the posterior (covariances {excess:g} times too "
-            f"large, or no limit): dropout_schedule='settle' does, with num_particles > {D}"
-        )
-    return outcome
+def repair(
+    new: Float[Array, "K J D"], old: Float[Array, "K J D"], radius: Float[Array, ""] | float
+) -> tuple[Float[Array, "K J D"], Bool[Array, "K J"]]:
+    """Reset particles that became non-finite or left the radius to their last position."""
+    lost = ~(jnp.linalg.norm(new, axis=-1) <= radius)  # NaN is lost too
+    return jnp.where(lost[..., None], old, new), lost

@@ -4,7 +4,6 @@ A new method is a file beside this one and a line in `METHODS`. A `Request` hold
 `sample_posterior`.
 """
 
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from types import SimpleNamespace
@@ -12,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from lastlayer import algorithm1, exact, laplace, nuts, variational
+from lastlayer import algorithm1, algorithm1_run, exact, laplace, nuts, variational
 from lastlayer.checks import (
     check_bool,
     check_callable,
@@ -26,13 +25,11 @@ from lastlayer.checks import (
     fail,
     name_argument,
 )
-from lastlayer.likelihoods import FlowRule
+from lastlayer.compiling import Precision
 from lastlayer.machine import measure_memory
 from lastlayer.outcome import Outcome, RunSettings
-from lastlayer.plan import Plan
-from lastlayer.prior import FEWEST_ROWS, Question
+from lastlayer.prior_choice import FEWEST_ROWS, Question
 from lastlayer.problem import Likelihood, Problem, collapse
-from lastlayer.products import Precision
 from lastlayer.seeds import choose_seed
 from lastlayer.streaming import StreamedProblem, is_streamed
 
@@ -40,6 +37,7 @@ FEWEST_PARTICLES = 200
 MOST_STEPS = 10**9
 MOST_EVIDENCE = 1e9
 SHARED = 0.25  # a smaller share of common rows may be chance, with few discrete features
+CHOICES = ("held-out", "evidence")  # ways to choose the prior's variance
 
 
 @dataclass(frozen=True)
@@ -52,18 +50,6 @@ class Method:
     everywhere: bool = False  # also takes rows in files and rounded products
     draws: int | None = None  # default number of particles; None: it depends on D
     observable: bool = False  # moves an ensemble along τ, which can be observed
-    # bytes of the smallest budget that has room for a run
-    count_bytes: Callable[[Problem, Any, RunSettings], int] = lambda *_: 0
-
-
-def count_flow(rule: FlowRule) -> Callable[..., int]:
-    """Return a function that gives the bytes of the smallest budget that has room for a flow."""
-    return lambda problem, _, settings: variational.count_bytes(problem, settings, rule)
-
-
-def count_plan(plan: Callable[[Problem, RunSettings], Plan]) -> Callable[..., int]:
-    """Return a function that gives the least bytes of a plan."""
-    return lambda problem, _, settings: plan(problem, settings).least
 
 
 METHODS = {
@@ -72,24 +58,19 @@ METHODS = {
         variational.run,
         gaussian=True,
         everywhere=True,
-        count_bytes=count_flow(variational.RULE),
     ),
     "dropout-deterministic": Method(
         algorithm1.DropoutConfig,
-        algorithm1.run,
+        algorithm1_run.run,
         observable=True,
-        count_bytes=count_plan(algorithm1.plan_run),
     ),
     "laplace": Method(
-        laplace.LaplaceConfig,
+        variational.FlowConfig,
         laplace.run,
         gaussian=True,
         everywhere=True,
-        count_bytes=count_flow(laplace.RULE),
     ),
-    "hmc": Method(
-        exact.HmcConfig, exact.run, everywhere=True, draws=1_600, count_bytes=exact.count_bytes
-    ),
+    "hmc": Method(exact.HmcConfig, exact.run, everywhere=True, draws=1_600),
     "nuts": Method(nuts.NutsConfig, nuts.run, draws=4_000),
 }
 DEFAULT, EXACT = "exact-flow", "hmc"  # for yes/no outputs, and for a softmax
@@ -216,13 +197,22 @@ class Request(SimpleNamespace):
 
     def _check_choice(self, elsewhere: bool) -> None:
         """Check how the prior is chosen; `elsewhere`: rows are in a file, or on several devices."""
-        if self.automatic and elsewhere:
+        check_choice(self.prior_choice, "prior_choice", list(CHOICES))
+        check_bool(self.prior_per_output, "prior_per_output")
+        asked = self.prior_choice != CHOICES[0] or self.prior_per_output
+        if asked and not self.automatic:
+            fail("prior_choice and prior_per_output are for prior_variance='auto'; pass that, too.")
+        if self.prior_per_output and self.likelihood == Likelihood.SOFTMAX:
+            fail("prior_per_output is for likelihood='bernoulli': classes share their prior.")
+        if self.prior_choice == CHOICES[1] and self.likelihood == Likelihood.SOFTMAX:
+            fail("prior_choice='evidence' is for likelihood='bernoulli'; leave it out.")
+        if self.prior_per_output and METHODS[self.method].observable:
+            fail(f"prior_per_output is not for method {self.method!r}; use 'exact-flow'.")
+        if (self.automatic or self.validation is not None) and elsewhere:
             fail(
-                "prior_variance='auto' needs rows in memory and one device; "
+                "prior_variance='auto' and validation need rows in memory and one device; "
                 "choose a number on fewer rows, which info.settings then holds."
             )
-        if not self.automatic and (self.validation is not None or self.groups is not None):
-            fail("validation and groups are for prior_variance='auto'; leave them out here.")
 
     def _build(self, streamed: bool) -> Problem:
         """Return rows and prior as a problem, with equal rows merged and counts times b."""
@@ -258,19 +248,26 @@ class Request(SimpleNamespace):
             precision=Precision(self.precision),
             refine=self.refine,
             evidence=self.evidence,
-            compiled=check_bool(self.compiled, "compiled"),
         )
 
     def _ask(self, problem: Problem) -> Question | None:
         """Return which prior to choose, or to compare with a network; None if neither is wanted."""
-        if not self.automatic:
+        trained = _check_trained(self.trained, problem)
+        validation = _check_validation(self.validation, problem, self.automatic)
+        groups = _check_groups(self.groups, self, problem)
+        if not self.automatic and trained is None and validation is None:
             return None
-        trained = _check_trained(self.trained, problem) if self.prior_mean is None else None
-        validation = _check_validation(self.validation, problem)
-        groups = _check_groups(self.groups, validation, problem)
-        if validation is not None:
-            _check_shared(validation, problem)
-        return Question(trained=trained, validation=validation, groups=groups)
+        warning = "" if validation is None else _check_shared(validation, problem)
+        return Question(
+            variance=self.automatic,
+            mean=self.automatic and self.prior_mean is None and trained is not None,
+            trained=trained,
+            validation=validation,
+            groups=groups,
+            by_evidence=self.prior_choice == CHOICES[1],
+            per_output=self.prior_per_output,
+            warning=warning,
+        )
 
 
 def _check_evidence(evidence: Any) -> float:
@@ -284,29 +281,31 @@ def _check_evidence(evidence: Any) -> float:
     return b
 
 
-def _check_shared(validation: Problem, problem: Problem) -> None:
-    """Warn if many rows of validation are rows of the fit, each of which is there once.
+def _check_shared(validation: Problem, problem: Problem) -> str:
+    """Return a warning if many rows of validation are rows of the fit, each of which is there once.
 
     Where rows repeat within the fit, others may equal them by chance.
     """
     known = {row.tobytes() for row in problem.features}
     shared = sum(row.tobytes() in known for row in validation.features)
     once = len(known) == problem.num_rows and (problem.row_counts <= 1).all()
-    if once and shared >= SHARED * validation.num_rows:
-        warnings.warn(
-            f"{shared:,} of {validation.num_rows:,} rows of validation are rows of the fit, which "
-            "the network answers better than others: pass rows that are not.",
-            UserWarning,
-            stacklevel=5,
-        )
+    if not once or shared < SHARED * validation.num_rows:
+        return ""
+    return (
+        f"{shared:,} of {validation.num_rows:,} rows of validation are rows of the fit, which the "
+        "network answers better than others: pass rows that are not."
+    )
 
 
-def _check_groups(groups: Any, validation: Problem | None, problem: Problem) -> np.ndarray | None:
+def _check_groups(groups: Any, request: "Request", problem: Problem) -> np.ndarray | None:
     """Return the group of each row as numbers, (N,), if groups are given."""
     if groups is None:
         return None
-    if validation is not None:
-        fail("groups say which rows to leave out together; with validation leave them out.")
+    if not request.automatic or request.validation is not None:
+        fail(
+            "groups say which rows to leave out together where prior_variance='auto' has no "
+            "validation rows; leave them out here."
+        )
     names = np.asarray(groups)
     if names.shape != (problem.num_rows,):
         fail(f"groups must have shape ({problem.num_rows},), one per row, got {names.shape}.")
@@ -326,7 +325,7 @@ def _check_trained(trained: Any, problem: Problem) -> np.ndarray | None:
     return W.astype(problem.dtype)
 
 
-def _check_validation(validation: Any, problem: Problem) -> Problem | None:
+def _check_validation(validation: Any, problem: Problem, choose: bool) -> Problem | None:
     """Return held-out rows as a problem of the same outputs and features."""
     if validation is None:
         return None
@@ -350,7 +349,7 @@ def _check_validation(validation: Any, problem: Problem) -> Problem | None:
             f"{beside.num_features} and {beside.num_outputs}."
         )
     number = int(max((beside.row_counts > 0).sum(), beside.row_counts.sum(dtype=np.float64)))
-    if number < FEWEST_ROWS:
+    if number < (FEWEST_ROWS if choose else 1):
         fail(
             f"validation must have at least {FEWEST_ROWS} rows to choose a prior by, and got "
             f"{number}; pass more, or leave it out: rows of the fit are then left out in turn."

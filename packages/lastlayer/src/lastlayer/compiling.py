@@ -1,9 +1,12 @@
-"""Compilation of the engine's programs, and annotations for the shapes of their arrays.
+"""Compilation of the package's programs, and annotations for the shapes of their arrays.
 
 `compile_on_call` is `jax.jit` with compiler options for a GPU. There XLA times many algorithms for
 each matrix product, which takes longer than the rest of a first call; cuBLAS chooses well without
 that. `GPU_OPTIONS` may be changed before the first call: they affect the time of that call, and
 rounding.
+
+`compile_unless_numpy` runs a function as it is where it is given NumPy arrays: one set of equations
+serves small problems, for which compiling takes a hundred times as long as computing, and others.
 
 Shapes in signatures are checked at run time where `jaxtyping` is already loaded. This package
 requires `jax` and `numpy` only, so `jaxtyping` is used if another package has imported it (the
@@ -12,15 +15,18 @@ tests do, with beartype), and is otherwise replaced by annotations that Python i
 
 import sys
 from collections.abc import Callable
+from enum import StrEnum
 from functools import cache, wraps
 from typing import TYPE_CHECKING, Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 __all__ = ["GPU_OPTIONS", "Array", "Bool", "Float", "Int", "PRNGKey", "compile_on_call"]
 
 Array = jax.Array
+Either = jax.Array | np.ndarray
 PRNGKey = jax.Array
 
 if TYPE_CHECKING or "jaxtyping" in sys.modules:
@@ -76,5 +82,88 @@ def compile_on_call(**how: Any) -> Callable[[Program], Program]:
     return decorate
 
 
+def compile_unless_numpy(**how: Any) -> Callable[[Program], Program]:
+    """Return a decorator like `compile_on_call`; a function of NumPy arrays is called as it is."""
+
+    def decorate(function: Program) -> Program:
+        compiled = compile_on_call(**how)(function)
+
+        @wraps(function)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            if isinstance(next(iter(jax.tree.leaves(args)), None), np.ndarray):
+                with np.errstate(all="ignore"):
+                    return function(*args, **kwargs)
+            return compiled(*args, **kwargs)
+
+        return call
+
+    return decorate
+
+
+def choose_namespace(array: Any) -> Any:
+    """Return the module that computes with this array: NumPy, or its counterpart in JAX."""
+    return np if isinstance(array, np.ndarray) else jnp
+
+
+def loop_while(condition: Callable[[Any], Any], body: Callable[[Any], Any], state: Any) -> Any:
+    """Repeat the body, in NumPy or in a program."""
+    if isinstance(jax.tree.leaves(state)[-1], np.ndarray):
+        while condition(state):
+            state = body(state)
+        return state
+    return jax.lax.while_loop(condition, body, state)
+
+
 def _is_traced(*arguments: Any) -> bool:
     return any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(arguments))
+
+
+class Precision(StrEnum):
+    """How many bits the operands of a large matrix product keep; sums use the run's precision.
+
+    full   the run's own precision
+    tf32   operands rounded to 11 significant bits, sums in float32
+    bf16   operands rounded to 8 significant bits, sums in float32
+
+    Only products that make the covariance are rounded: logits' means and gradients stay full, so
+    that means still settle where the full gradient vanishes. Where there are no tensor cores the
+    same rounding is done by hand, so that results can be compared on any machine.
+    """
+
+    FULL = "full"
+    TF32 = "tf32"
+    BF16 = "bf16"
+
+    @property
+    def bits(self) -> int:
+        """Bits of the mantissa beside the leading one; 0 means that none are cut off."""
+        return {"full": 0, "tf32": 10, "bf16": 7}[self.value]
+
+    @property
+    def unit(self) -> float:
+        """The relative size of a rounding, 0 at full precision."""
+        return 2.0**-self.bits if self.bits else 0.0
+
+
+ON_TENSOR_CORES = {
+    Precision.TF32: jax.lax.DotAlgorithmPreset.TF32_TF32_F32,
+    Precision.BF16: jax.lax.DotAlgorithmPreset.BF16_BF16_F32,
+}
+
+
+def multiply(a: Any, b: Any, precision: Precision = Precision.FULL) -> Any:
+    """Return `a @ b`, batched as `jnp.matmul` batches."""
+    if precision is Precision.FULL:
+        return a @ b
+    if a.dtype == jnp.float32 and _has_tensor_cores():
+        how = ON_TENSOR_CORES[precision]
+        return jnp.matmul(a, b, precision=how, preferred_element_type=jnp.float32)
+    return jnp.matmul(*(jax.lax.reduce_precision(x, 8, precision.bits) for x in (a, b)))
+
+
+def _has_tensor_cores() -> bool:
+    """Return whether the GPU rounds operands itself, as Ampere and newer do."""
+    device = jax.devices()[0]
+    if device.platform != "gpu" or "nvidia" not in device.device_kind.lower():
+        return False
+    return int(str(getattr(device, "compute_capability", "0")).split(".")[0]) >= 8

@@ -115,10 +115,11 @@ class Ending(NamedTuple):
 def judge(outcome: Outcome, endings: list[Ending]) -> None:
     """Decide which outputs have diverged and which have converged, and say why not.
 
-    `outcome.converged` says which have settled, and is what `run_ensemble` returns.
+    `outcome.converged` says which have settled.
     """
     end = Ending(*map(np.concatenate, zip(*endings, strict=True)))
     outcome.mean_residual, outcome.covariance_residual = end.mean, end.covariance
+    outcome.repaired = int(end.lost.sum())
     # draws of the posterior are √rank standard deviations from its mean
     came_back = (end.mean <= np.sqrt(end.rank)) & (end.lost == 0)
     outcome.diverged = (end.thrown_at > 0) & ~came_back

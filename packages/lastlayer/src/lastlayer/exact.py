@@ -2,15 +2,15 @@
 
     θ = m + G z,    z by trajectories of docs/maths.md (22) and a Metropolis test
 
-N(m, GGᵀ) is the Gaussian that `mean_field` finds, for the weights of all classes of a softmax the
-one of `engine.classes`; in its coordinates the posterior is nearly N(0, I), so that a few leapfrog
-steps give a nearly independent draw (`engine.hamiltonian`). Many chains of every output run in one
+N(m, GGᵀ) is the Gaussian that `variational` finds, for the weights of all classes of a softmax the
+one of `softmax`; in its coordinates the posterior is nearly N(0, I), so that a few leapfrog
+steps give a nearly independent draw (`trajectories`). Many chains of every output run in one
 program. Warm-up adapts a step size for each output. An output is done when all its weights (and its
 logits at the rows `check_at`, if given) have a rank-normalised split-R̂ of at most 1.01 and an
 effective size, bulk and tail, of at least 400; until then its chains go on, up to `num_steps`
 transitions, or their share of the particles, if that is more. What an output gets depends on its
-own chains alone: outputs that run beside it change nothing but the round-off of sums, and the
-memory budget not even that. The classes of a softmax are done together.
+own chains alone: outputs that run beside it change nothing but the round-off of sums. The classes
+of a softmax are done together.
 
 Programs run for `ROUND` transitions and for groups of one size, both of which the problem alone
 determines: another seed compiles nothing. Draws of an output are kept until it is done.
@@ -34,32 +34,28 @@ from typing import Any
 import jax
 import numpy as np
 
-from lastlayer import variational as mean_field
 from lastlayer.checks import check_features, check_int, check_positive, fail
 from lastlayer.convergence import ESS, FEWEST, R_HAT, compute_convergence
 from lastlayer.ensembles import draw
 from lastlayer.outcome import Outcome, RunSettings, make_keys
-from lastlayer.plan import Plan, make_plan, offer_outputs
+from lastlayer.plan import Plan, divide_evenly, make_plan, offer_outputs
 from lastlayer.problem import Likelihood, Problem
-from lastlayer.softmax import count_gaussian_bytes, find_gaussian
+from lastlayer.softmax import find_gaussian
 from lastlayer.trajectories import (
     Rule,
     Target,
     iterate_targets,
     run_chains,
     start_chains,
-    step,
 )
+from lastlayer.variational import fit_gaussian, get_fit
 
-__all__ = ["HmcConfig", "init", "run", "step"]
-
-init = start_chains
 NUM_WARMUP, ROUND = 30, 50  # transitions
 NUM_STEPS = 2_000  # the most transitions after warm-up
-GROWTH = 1.4  # of the draws between two looks at convergence
+LOOK_GROWTH = 1.4  # of the draws between two looks at convergence
 NAMED = 8  # outputs that a message lists
 REFINED = 4  # outputs together where a few are refined
-LOOK = 1 << 15  # numbers of which a thread computes the convergence at a time
+NUMBERS_AT_A_LOOK = 1 << 15  # numbers of which a thread computes the convergence at a time
 # The largest K D (N + K D) of a softmax on a CPU, whose core then takes hours: digits, with 1.2e6,
 # take 7 to 15 s of processor time. A GPU is allowed more.
 MOST_WORK, GPU_FACTOR = 1e9, 50
@@ -100,17 +96,9 @@ def run(problem: Problem, config: HmcConfig, settings: RunSettings) -> Outcome:
         mean, G = (part.astype(problem.dtype) for part in find_gaussian(problem))
         return _sample_about(problem, mean, G[None], np.arange(K), K, config, settings)
     unlimited = replace(settings, num_steps=None, report=None)
-    # rows in a file then give the same draws
-    found = mean_field.run_gaussian(problem, mean_field.RULE, unlimited, plain=True)
-    assert found.factor is not None, "a Gaussian method gives a factor"
-    together = divide(K, plan_run(problem, config, settings).slots)
-    given = problem, found.mean, found.factor, np.arange(K), together
-    return _sample_about(*given, config, settings)
-
-
-def divide(number: int, most: int) -> int:
-    """Return the size of equal groups of at most so many."""
-    return -(-number // -(-number // most))
+    fit = get_fit(fit_gaussian(problem, unlimited))
+    together = divide_evenly(K, plan_run(problem, config, settings).slots)
+    return _sample_about(problem, *fit, np.arange(K), together, config, settings)
 
 
 def plan_run(problem: Problem, config: HmcConfig, settings: RunSettings) -> Plan:
@@ -121,33 +109,19 @@ def plan_run(problem: Problem, config: HmcConfig, settings: RunSettings) -> Plan
     # draws until an output is done; those of a round, as they come; the states of the chains
     draws = (most + 5 * min(ROUND, most) + 12) * C * D
     matrices = 3 * (K if softmax else 1) * D * D + 3 * D * D
-    looks = 20 * min(LOOK, most * C * D) * count_threads()
     return make_plan(
         problem,
         settings.memory_budget,
         per_output=matrices + draws,
         per_row=4 * C,
-        pad=True,
         slots=K if softmax else None,
-        # the Gaussians, and one output's particles as they are gathered
-        beside=looks + (0 if softmax else K * D * D) + 2 * settings.num_particles * D,
+        beside=K * D * D + 2 * settings.num_particles * D,
     )
 
 
 def count_most(settings: RunSettings, num_chains: int) -> int:
     """Return the most transitions of a chain after warm-up: no fewer than its particles."""
     return max(settings.num_steps or NUM_STEPS, -(-settings.num_particles // num_chains))
-
-
-def count_bytes(problem: Problem, config: HmcConfig, settings: RunSettings) -> int:
-    """Return the bytes of the smallest budget that has room for a run."""
-    N, K, D = problem.num_rows, problem.num_outputs, problem.num_features
-    if problem.likelihood is Likelihood.SOFTMAX:
-        gaussian = count_gaussian_bytes(N, K, D)
-    else:
-        # by programs that share nothing, as `run` does
-        gaussian = mean_field.count_plain_bytes(problem, settings)
-    return max(gaussian, plan_run(problem, config, settings).least)
 
 
 def count_threads() -> int:
@@ -160,7 +134,7 @@ def refine(problem: Problem, outcome: Outcome, far: np.ndarray, settings: RunSet
     assert outcome.factor is not None, "a Gaussian method gives a factor"
     free, config, these = replace(settings, num_steps=None), HmcConfig(), np.flatnonzero(far)
     # which outputs are refined depends on the seed, and the shapes of programs must not
-    together = min(REFINED, divide(problem.num_outputs, plan_run(problem, config, free).slots))
+    together = min(REFINED, problem.num_outputs, plan_run(problem, config, free).slots)
     exact = _sample_about(problem, outcome.mean, outcome.factor, these, together, config, free)
     given = outcome.mean, outcome.factor, settings.num_particles, settings.seed
     outcome.particles = draw(*given, settings.numbers)
@@ -246,7 +220,7 @@ def _run_group(
             yield i, group[i]
             group[i].weights.clear()
         ongoing = [i for i in ongoing if i not in finished]
-        wanted = min(int(GROWTH * taken), most)
+        wanted = min(int(LOOK_GROWTH * taken), most)
     settings.tell((done + len(group)) * most, number * most)
 
 
@@ -273,7 +247,7 @@ class _Kept:
         T, (_, C, D) = sum(map(len, self.weights)), self.weights[0].shape
         if T < FEWEST:
             return False
-        found, together = [], max(1, LOOK // (T * C))
+        found, together = [], max(1, NUMBERS_AT_A_LOOK // (T * C))
         for number, rows in ((D, None), (len(self.checked), self.checked)):
             for first in range(0, number, together):
                 some = slice(first, first + together)

@@ -13,8 +13,8 @@ in closed form. Let P = G Gᵀ, A = H + I, S = GᵀAG = V Λ Vᵀ, g̃ = g + m, 
 that is P⁻¹ ← (1−s) P⁻¹ + s A, docs/maths.md (14). Stable for every s in (0, 1]; its fixed point is
 P⁻¹ = A, g̃ = 0. An ensemble m + √(J−1) G E with E Eᵀ = I, E 1 = 0 (16) follows the same flow with E
 unchanged, because the symmetric root in (15) multiplies G from the right. Where no particle is
-watched any other root C, C Cᵀ = ((1−s) I + s S)⁻¹, gives the same P; a Cholesky factor costs a
-tenth of V and Λ.
+watched any other root C, C Cᵀ = ((1−s) I + s S)⁻¹, gives the same P; the Cholesky factor taken here
+costs a tenth of V and Λ.
 
 Three additions make it converge in about ten steps where (15) alone needs fifty:
 
@@ -29,42 +29,54 @@ Three additions make it converge in about ten steps where (15) alone needs fifty
 Everything is kept in coordinates of G (B = ΨG, GᵀHG = Bᵀ diag(r) B), where no digits cancel: in
 float32 ψᵀPψ computed from P loses all of them once data and prior differ by 10⁴ in precision.
 
-The constants of the line search may be changed: they affect the number of steps, not the fixed
-point.
+These functions compute in compiled programs, or in NumPy if they are given NumPy arrays. The
+constants of the line search may be changed: they affect the number of steps, not the fixed point.
 """
 
 from functools import partial
 from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
-from lastlayer.compiling import Array, Bool, Float, compile_on_call
-from lastlayer.devices import apply_one_by_one
-from lastlayer.likelihoods import FlowRule
-from lastlayer.products import Shared, multiply
-from lastlayer.rows import (
-    Block,
-    Blocks,
-    Rows,
-    map_over_blocks,
-    scan_blocks,
-    sum_over_blocks,
+from lastlayer.compiling import (
+    Array,
+    Bool,
+    Either,
+    Float,
+    Precision,
+    choose_namespace,
+    compile_unless_numpy,
+    loop_while,
+    multiply,
 )
+from lastlayer.devices import apply_one_by_one
+from lastlayer.logits import Expectation
+from lastlayer.rows import Block, Blocks, Rows, map_over_blocks, scan_blocks, sum_over_blocks
 
-GROWTH, SHRINKAGE = 1.5, 0.5
-LONGEST = 0.999_999  # s that still has a finite Δτ
+DAMPING_GROWTH, DAMPING_SHRINKAGE = 1.5, 0.5
+LARGEST_DAMPING = 0.999_999  # s that still has a finite Δτ
 # In Newton steps of P; where rows are saturated the curvature says nothing.
 LONGEST_CORRECTION = 32.0
-CLOSE = 0.1  # posterior sd: from here one more correction needs no look
+LAST_CORRECTION = 0.1  # posterior sd: from here one more correction needs no look
+ROUND_OFF = 16  # of a sum whose terms have one sign, in units of its last digit
+
+
+class FlowRule(NamedTuple):
+    """The parts in which the flow and Laplace's approximation differ; static under jit."""
+
+    expectation: Expectation
+    merit_has_spread: bool = True  # merit: the evidence bound, else the log posterior at m
+    corrections: int = 8  # largest number of corrections of the mean after each step
+    slack: float = 0.0  # a fall of the merit that is tolerated, in addition to round-off
+    precision: Precision = Precision.FULL  # of the products that cost N·D²
 
 
 class Sums(NamedTuple):
     """Sums over the rows at a state, in coordinates of G; the curvature includes the prior's."""
 
-    curvature: Float[Array, "K r r"]  # S = GᵀAG = GᵀHG + GᵀG
-    gradient: Float[Array, "K r"]  # Gᵀg
+    curvature: Float[Array, "K D D"]  # S = GᵀAG = GᵀHG + GᵀG
+    gradient: Float[Array, "K D"]  # Gᵀg
     log_likelihood: Float[Array, " K"]  # Σ_n E log p(t_n | θ)
 
 
@@ -72,14 +84,14 @@ class FlowState(NamedTuple):
     """All that the next step reads."""
 
     mean: Float[Array, "K D"]  # m
-    factor: Float[Array, "K D r"]  # G
+    factor: Float[Array, "K D D"]  # G
     sums: Sums  # at (m, G)
     bound: Float[Array, " K"]  # L; −∞ until `sums` are known
     log_det: Float[Array, " K"]  # log det P, up to a constant
     # s of the last step, or of the next if that was refused; 0 at the start
     damping: Float[Array, " K"]
     refused: Bool[Array, " K"]
-    misfit: Float[Array, "K r r"]  # S − I at the step before
+    misfit: Float[Array, "K D D"]  # S − I at the step before
     time: Float[Array, " K"]  # τ
 
 
@@ -102,277 +114,212 @@ class Line(NamedTuple):
     done: Bool[Array, " K"]  # whether the trial before was so close that this one is the last
 
 
-@compile_on_call()
-def start_flow(mean: Float[Array, "K D"], factor: Float[Array, "K D r"]) -> FlowState:
+@compile_unless_numpy()
+def start_flow(mean: Float[Either, "K D"], factor: Float[Either, "K D D"]) -> FlowState:
     """Return a state whose sums are unknown; its first step only evaluates them."""
-    K, _, r = factor.shape
-    zero = jnp.zeros(K, mean.dtype)
-    sums = Sums(jnp.zeros((K, r, r), mean.dtype), jnp.zeros((K, r), mean.dtype), zero)
-    return FlowState(mean, factor, sums, zero - jnp.inf, zero, zero, zero > 0, sums.curvature, zero)
+    xp = choose_namespace(mean)
+    square, zero = xp.zeros_like(factor), xp.zeros(len(mean), mean.dtype)
+    sums = Sums(square, xp.zeros_like(mean), zero)
+    return FlowState(mean, factor, sums, zero - np.inf, zero, zero, zero > 0, square, zero)
 
 
-def _project(block: Block, factor: Float[Array, "K D r"], rule: FlowRule) -> Array:
+def _project(block: Block, factor: Float[Either, "K D D"], rule: FlowRule) -> Any:
     """Return Bᵀ = GᵀΨᵀ: in this shape XLA's CPU product is twice as fast as in the other."""
     return multiply(factor.swapaxes(1, 2), block.features.T[None], rule.precision)
 
 
-@compile_on_call(static_argnames="rule")
+@compile_unless_numpy(static_argnames="rule")
 def sum_rows(
-    rows: Rows | Blocks,
-    mean: Float[Array, "K D"],
-    factor: Float[Array, "K D r"],
-    rule: FlowRule,
-    nodes: Any,
+    rows: Rows | Blocks, mean: Float[Either, "K D"], factor: Float[Either, "K D D"], rule: FlowRule
 ) -> Sums:
     """Return S, the gradient and the log-likelihood of all rows at N(m, GGᵀ): maths (4), (6)."""
 
     def sum_block(block: Block) -> Sums:
         B = _project(block, factor, rule)
         mu = mean @ block.features.T + block.offsets
-        terms = rule.expectation(mu, rule.spread(B, nodes), block)
+        terms = rule.expectation(mu, (B * B).sum(axis=1), block)
         weighted = B * (block.counts * terms.slope)[:, None]
         return Sums(
             curvature=multiply(weighted, B.swapaxes(1, 2), rule.precision),
-            gradient=jnp.matmul(B, terms.error[..., None])[..., 0],
+            gradient=(B @ terms.error[..., None])[..., 0],
             log_likelihood=terms.log_likelihood.sum(axis=1),
         )
 
     sums = sum_over_blocks(sum_block, rows)
-    return sums._replace(curvature=sums.curvature + jnp.matmul(factor.swapaxes(1, 2), factor))
+    return sums._replace(curvature=sums.curvature + factor.swapaxes(1, 2) @ factor)
 
 
-@compile_on_call(static_argnames="rule")
-def _sum_shared(
-    rows: Rows,
-    mean: Float[Array, "K D"],
-    factor: Float[Array, "K D r"],
-    rule: FlowRule,
-    spreads: Float[Array, "1 K N"],
-    shared: Shared,
-) -> Sums:
-    """Return what `sum_rows` does, by the products that outputs share; rows are one block."""
-    block, G = Block(*(leaf[0] for leaf in rows)), factor
-    mu = mean @ block.features.T + block.offsets
-    terms = rule.expectation(mu, spreads[0], block)
-    A = shared.compute_curvatures(block.counts * terms.slope) + jnp.eye(len(G[0]), dtype=G.dtype)
-    gradient = terms.error @ block.features
-    return Sums(
-        curvature=jnp.matmul(G.swapaxes(1, 2), jnp.matmul(A, G)),
-        gradient=jnp.matmul(gradient[:, None], G)[:, 0],
-        log_likelihood=terms.log_likelihood.sum(axis=1),
-    )
-
-
-@compile_on_call()
-def _spread_shared(factor: Float[Array, "K D r"], shared: Shared) -> Float[Array, "1 K N"]:
-    return shared.compute_variances(factor)[None]
-
-
-@compile_on_call()
-def _spread_independent(factor: Float[Array, "K D r"], shared: Shared) -> Float[Array, "1 K N"]:
-    return ((factor**2).sum(axis=2) @ (shared.features**2).T)[None]
-
-
-def _choose_damping(
-    state: FlowState, misfit: Float[Array, "K r r"], rule: FlowRule
-) -> Float[Array, " K"]:
+def _choose_damping(state: FlowState, misfit: Float[Either, "K D D"]) -> Any:
     """Return s: 0 to evaluate, then the largest, then Aitken's; after a refusal `damping`."""
-    s, change = state.damping, misfit - state.misfit
+    xp, s, change = choose_namespace(misfit), state.damping, misfit - state.misfit
     best = -s * (state.misfit * change).sum(axis=(1, 2)) / (change**2).sum(axis=(1, 2))
-    relaxed = jnp.where(best > 0, jnp.clip(best, SHRINKAGE * s, GROWTH * s), GROWTH * s)
-    relaxed = jnp.minimum(jnp.where(s > 0, relaxed, 1), rule.largest_damping)
-    known = state.bound > -jnp.inf
-    return jnp.where(known, jnp.where(state.refused, s, relaxed), 0)
+    clipped = xp.clip(best, DAMPING_SHRINKAGE * s, DAMPING_GROWTH * s)
+    relaxed = xp.where(best > 0, clipped, DAMPING_GROWTH * s)
+    relaxed = xp.minimum(xp.where(s > 0, relaxed, 1), 1)
+    return xp.where(state.bound > -np.inf, xp.where(state.refused, s, relaxed), 0).astype(s.dtype)
 
 
-def _apply_symmetric_root(
-    S: Float[Array, "K r r"], s: Float[Array, " K"], left: Float[Array, "K n r"]
-) -> tuple[Float[Array, "K n r"], Float[Array, " K"]]:
-    """Return `left` C and log det C for the root C = ((1−s) I + s S)^(−½) that particles follow."""
-    lam, V = jnp.linalg.eigh(S)
-    shrink = 1 / (1 - s[:, None] + s[:, None] * jnp.maximum(lam, np.finfo(lam.dtype).tiny))
-    root = jnp.matmul(V * jnp.sqrt(shrink)[:, None], V.swapaxes(1, 2))
-    return jnp.matmul(left, root), 0.5 * jnp.log(shrink).sum(axis=1)
-
-
-def _apply_triangular_root(
-    S: Float[Array, "K r r"], s: Float[Array, " K"], left: Float[Array, "K n r"]
-) -> tuple[Float[Array, "K n r"], Float[Array, " K"]]:
-    """Return `left` C and log det C, C Cᵀ = ((1−s) I + s S)⁻¹: cheap, and enough for P alone."""
-    identity = jnp.eye(S.shape[-1], dtype=S.dtype)
-    L = jnp.linalg.cholesky((1 - s)[:, None, None] * identity + s[:, None, None] * S)
+def _apply_root(S: Any, s: Any, left: Any) -> tuple[Any, Any]:
+    """Return `left` C and log det C, C Cᵀ = ((1−s) I + s S)⁻¹."""
+    xp, identity = choose_namespace(S), np.eye(S.shape[-1], dtype=S.dtype)
+    mixed = (1 - s)[:, None, None] * identity + s[:, None, None] * S
     # C = L⁻ᵀ; solved from this side, XLA's CPU program need not transpose L
-    moved = jax.lax.linalg.triangular_solve(L, left.swapaxes(1, 2), left_side=True, lower=True)
-    return moved.swapaxes(1, 2), -jnp.log(jnp.diagonal(L, axis1=1, axis2=2)).sum(axis=1)
+    if xp is np:
+        L = _factorize(mixed)
+        moved = np.linalg.solve(L, left.swapaxes(1, 2))
+    else:
+        L = xp.linalg.cholesky(mixed)
+        moved = jax.lax.linalg.triangular_solve(L, left.swapaxes(1, 2), left_side=True, lower=True)
+    return moved.swapaxes(1, 2), -xp.log(xp.diagonal(L, axis1=1, axis2=2)).sum(axis=1)
 
 
-@compile_on_call(static_argnames="rule")
-def propose(state: FlowState, rule: FlowRule) -> tuple[FlowState, FlowInfo]:
+def _factorize(matrices: np.ndarray) -> np.ndarray:
+    """Return Cholesky factors; the identity's multiple NaN where a matrix is not positive."""
+    try:
+        return np.linalg.cholesky(matrices)
+    except np.linalg.LinAlgError:
+        if len(matrices) > 1:
+            return np.concatenate([_factorize(each[None]) for each in matrices])
+        return np.nan * np.eye(matrices.shape[-1], dtype=matrices.dtype)[None]
+
+
+@compile_unless_numpy()
+def propose(state: FlowState) -> tuple[FlowState, FlowInfo]:
     """Apply (15) to the current sums, m − G C (s Cᵀ Gᵀ g̃) with the root C; no rows are read.
 
     Returns where (15) would go, with the sums of where it starts, and how far that is from the
     fixed point.
     """
-    G, S = state.factor, state.sums.curvature
-    misfit = S - jnp.eye(S.shape[-1], dtype=S.dtype)
-    gradient = state.sums.gradient + jnp.matmul(state.mean[:, None], G)[:, 0]  # Gᵀg̃
-    s = _choose_damping(state, misfit, rule)
-    apply_root = _apply_symmetric_root if rule.symmetric else _apply_triangular_root
-    both = jnp.concatenate([G, gradient[:, None]], axis=1)
-    both, log_det = apply_one_by_one(apply_root, S, s, both)
+    xp, G, S = choose_namespace(state.mean), state.factor, state.sums.curvature
+    misfit = S - np.eye(S.shape[-1], dtype=S.dtype)
+    gradient = state.sums.gradient + (state.mean[:, None] @ G)[:, 0]  # Gᵀg̃
+    s = _choose_damping(state, misfit)
+    both = xp.concatenate([G, gradient[:, None]], axis=1)
+    both, log_det = apply_one_by_one(_apply_root, S, s, both)
     factor, newton = both[:, :-1], both[:, -1]  # maths (14), (15), which solve (7), (8)
     proposal = state._replace(
-        mean=state.mean - s[:, None] * jnp.matmul(factor, newton[..., None])[..., 0],
+        mean=state.mean - s[:, None] * (factor @ newton[..., None])[..., 0],
         factor=factor,
         log_det=state.log_det + 2 * log_det,
         damping=s,
         misfit=misfit,
-        time=state.time - jnp.log1p(-jnp.minimum(s, LONGEST)),
+        time=state.time - xp.log1p(-xp.minimum(s, LARGEST_DAMPING)),
     )
-    residuals = jnp.linalg.norm(newton, axis=1), jnp.linalg.norm(misfit, axis=(1, 2))
-    return proposal, FlowInfo(*(jnp.where(state.bound > -jnp.inf, r, jnp.inf) for r in residuals))
+    residuals = xp.linalg.norm(newton, axis=1), xp.linalg.norm(misfit, axis=(1, 2))
+    return proposal, FlowInfo(*(xp.where(state.bound > -np.inf, r, np.inf) for r in residuals))
 
 
-@compile_on_call(static_argnames="rule")
+@compile_unless_numpy(static_argnames="rule")
 def correct_mean(
     rows: Rows | Blocks,
-    mean: Float[Array, "K D"],
-    factor: Float[Array, "K D r"],
-    damping: Float[Array, " K"],
-    careful: Bool[Array, " K"],
+    mean: Float[Either, "K D"],
+    factor: Float[Either, "K D D"],
+    damping: Float[Either, " K"],
+    careful: Bool[Either, " K"],
     rule: FlowRule,
-    nodes: Any,
-    spreads: Float[Array, "blocks K rows *J"] | None = None,
-) -> Float[Array, "K D"]:
+    variances: Float[Either, "blocks K rows"] | None = None,
+) -> Any:
     """Take steps m ← m − α P g̃(m); α is Newton's along the line, since P may be far too wide.
 
     For fixed P the loss −E log p + ½|m|² is convex in m, so a step that raised it was too long: it
     is taken again at a quarter of its length. The last step is the only one not looked at, and left
     out where it should be `careful`; it is the last because they are used up, or because it starts
-    `CLOSE` to the minimum. A mean that was only to be evaluated (s = 0) stays.
+    `LAST_CORRECTION` from the minimum. A mean that was only to be evaluated (s = 0) stays.
     """
+    xp, kind = choose_namespace(mean), np.finfo(mean.dtype)
+    if variances is None:
+        variances = map_over_blocks(lambda b: (_project(b, factor, rule) ** 2).sum(axis=1), rows)
 
-    def spread_of(block: Block) -> Array:
-        return rule.spread(_project(block, factor, rule), nodes)
-
-    if spreads is None:
-        spreads = map_over_blocks(spread_of, rows)
-
-    def evaluate(m: Float[Array, "K D"]) -> tuple[Array, Array, Array]:
+    def evaluate(m: Any) -> tuple[Any, Any, Any]:
         """Return the loss and g̃ at m, and what each row weighs in the curvature there."""
 
-        def sum_block(block: Block, spread: Array) -> tuple[tuple[Array, Array], Array]:
-            terms = rule.expectation(m @ block.features.T + block.offsets, spread, block)
+        def sum_block(block: Block, variance: Any) -> tuple[tuple[Any, Any], Any]:
+            terms = rule.expectation(m @ block.features.T + block.offsets, variance, block)
             weight = block.counts * terms.slope
             return (-terms.log_likelihood.sum(axis=1), terms.error @ block.features), weight
 
-        (loss, gradient), weights = scan_blocks(sum_block, rows, spreads)
-        loss = loss + 0.5 * (m**2).sum(axis=1)
-        return loss, gradient + m, weights
+        (loss, gradient), weights = scan_blocks(sum_block, rows, variances)
+        return loss + 0.5 * (m**2).sum(axis=1), gradient + m, weights
 
-    def newton(gradient: Float[Array, "K D"], weights: Array) -> tuple[Array, Array, Array]:
+    def newton(gradient: Any, weights: Any) -> tuple[Any, Any, Any]:
         """Return P g̃, how far to go along it, and whether that is short."""
+        along = gradient[:, None] @ factor
+        direction = (along @ factor.swapaxes(1, 2))[:, 0]
 
-        def curvature_along(block: Block, weights: Array) -> Array:
-            logits = direction @ block.features.T
-            return (weights * logits**2).sum(axis=1)
+        def curvature_along(block: Block, weights: Any) -> Any:
+            return (weights * (direction @ block.features.T) ** 2).sum(axis=1)
 
-        along = jnp.matmul(gradient[:, None], factor)
-        direction = jnp.matmul(along, factor.swapaxes(1, 2))[:, 0]
         curvature = sum_over_blocks(curvature_along, rows, weights) + (direction**2).sum(axis=1)
-        slope, longest = (along**2).sum(axis=(1, 2)), jnp.asarray(LONGEST_CORRECTION, mean.dtype)
-        tiny = np.finfo(mean.dtype).tiny
-        length = jnp.minimum(slope / jnp.maximum(curvature, tiny), longest)
-        return direction, length, slope < CLOSE**2
+        slope = (along**2).sum(axis=(1, 2))
+        length = xp.minimum(slope / xp.maximum(curvature, kind.tiny), LONGEST_CORRECTION)
+        return direction, length, slope < LAST_CORRECTION**2
 
-    def correct(loop: tuple[Array, Line]) -> tuple[Array, Line]:
+    def correct(loop: tuple[Any, Line]) -> tuple[Any, Line]:
         number, line = loop
         loss, gradient, weights = evaluate(line.trial)
-        noise = 16 * np.finfo(mean.dtype).eps * jnp.abs(loss)
-        worse = ~(loss <= line.loss + noise)  # NaN is worse too
+        worse = ~(loss <= line.loss + ROUND_OFF * kind.eps * xp.abs(loss))  # NaN is worse too
         direction, length, close = newton(gradient, weights)
-        direction = jnp.where(worse[:, None], line.direction, direction)
-        length = jnp.where(worse, line.length / 4, length)
-        best = jnp.where(worse[:, None], line.best, line.trial)
+        direction = xp.where(worse[:, None], line.direction, direction)
+        length = xp.where(worse, line.length / 4, length)
+        best = xp.where(worse[:, None], line.best, line.trial)
+        loss = xp.where(worse, line.loss, loss)
         trial = best - length[:, None] * direction
-        loss = jnp.where(worse, line.loss, loss)
         new = Line(best, loss, direction, length, trial, worse, close & ~worse)
         return number + 1, jax.tree.map(partial(pick, line.done), line, new)
 
-    def is_going(loop: tuple[Array, Line]) -> Array:
+    def is_going(loop: tuple[Any, Line]) -> Any:
         return (loop[0] < rule.corrections) & ~loop[1].done.all()
 
-    nothing = jnp.zeros(len(mean), mean.dtype)
-    still = damping <= 0
-    line = Line(mean, nothing + jnp.inf, jnp.zeros_like(mean), nothing, mean, still, still)
-    line = jax.lax.while_loop(is_going, correct, (jnp.asarray(0), line))[1]
-    return jnp.where((line.worse | careful)[:, None], line.best, line.trial)
+    nothing, still = xp.zeros(len(mean), mean.dtype), damping <= 0
+    line = Line(mean, nothing + np.inf, xp.zeros_like(mean), nothing, mean, still, still)
+    line = loop_while(is_going, correct, (xp.asarray(0), line))[1]
+    return xp.where((line.worse | careful)[:, None], line.best, line.trial)
 
 
-def pick(which: Bool[Array, " K"], chosen: Array, other: Array) -> Array:
+def pick(which: Bool[Either, " K"], chosen: Any, other: Any) -> Any:
     """Return `chosen` for some outputs, and `other` for the rest."""
-    return jnp.where(which.reshape(-1, *[1] * (other.ndim - 1)), chosen, other)
+    xp = choose_namespace(which)
+    return xp.where(which.reshape(-1, *[1] * (other.ndim - 1)), chosen, other)
 
 
-@compile_on_call(static_argnames="rule")
+@compile_unless_numpy(static_argnames="rule")
 def judge_proposal(
-    state: FlowState, proposal: FlowState, mean: Float[Array, "K D"], sums: Sums, rule: FlowRule
+    state: FlowState, proposal: FlowState, mean: Float[Either, "K D"], sums: Sums, rule: FlowRule
 ) -> FlowState:
     """Take the proposal where the merit did not fall; elsewhere stay, and be careful or halve s."""
-    factor, log_det, s = proposal.factor, proposal.log_det, proposal.damping
+    xp, factor, log_det, s = (
+        choose_namespace(mean),
+        proposal.factor,
+        proposal.log_det,
+        proposal.damping,
+    )
     spread = (factor**2).sum(axis=(1, 2)) - log_det if rule.merit_has_spread else 0.0
     bound = sums.log_likelihood - 0.5 * ((mean**2).sum(axis=1) + spread)  # maths (4)
-    # Round-off of sums whose terms have one sign, which is what the bound consists of.
-    noise = 16 * np.finfo(s.dtype).eps * (jnp.abs(bound) + jnp.abs(log_det) + mean.shape[1])
+    noise = xp.abs(bound) + xp.abs(log_det) + mean.shape[1]
+    noise = ROUND_OFF * np.finfo(s.dtype).eps * noise
     refused = ~(bound >= state.bound - rule.slack - noise)  # NaN is refused too
     moved = proposal._replace(mean=mean, sums=sums, bound=bound, refused=refused)
     # A first refusal may be the last correction's fault: try the same s with care before a shorter.
     shorter = state.refused | (not rule.corrections)
-    stayed = state._replace(damping=jnp.where(shorter, SHRINKAGE * s, s), refused=refused)
+    stayed = state._replace(damping=xp.where(shorter, DAMPING_SHRINKAGE * s, s), refused=refused)
     return jax.tree.map(partial(pick, refused), stayed, moved)
 
 
-def flow_step(
-    state: FlowState, rows: Rows | Blocks, rule: FlowRule, nodes: Any = None
-) -> tuple[FlowState, FlowInfo]:
-    """Try (15); keep it if the merit does not fall, else stay: with care, then with half s."""
-    proposal, info = propose(state, rule)
-    return evaluate_proposal(state, proposal, rows, rule, nodes), info
-
-
 def evaluate_proposal(
-    state: FlowState,
-    proposal: FlowState,
-    rows: Rows | Blocks,
-    rule: FlowRule,
-    nodes: Any = None,
-    shared: Shared | None = None,
+    state: FlowState, proposal: FlowState, rows: Rows | Blocks, rule: FlowRule
 ) -> FlowState:
     """Correct the proposal's mean, sum the rows there, and go there if the merit does not fall.
 
-    Rows that are one block may be `shared` by all outputs; the sums are then cheaper (`products`).
     Compiled in parts on purpose: in one piece XLA's CPU compiler re-lays G inside the loop over
     blocks, and the step takes half as long again.
     """
     mean, factor = proposal.mean, proposal.factor
-    spreads = None if shared is None else _spread_shared(factor, shared)
     if rule.corrections:
-        moved = proposal.damping, state.refused
-        mean = correct_mean(rows, mean, factor, *moved, rule, nodes, spreads)
-    if shared is None:
-        sums = sum_rows(rows, mean, factor, rule, nodes)
-    else:
-        sums = _sum_shared(rows, mean, factor, rule, spreads, shared)
-    return judge_proposal(state, proposal, mean, sums, rule)
+        mean = correct_mean(rows, mean, factor, proposal.damping, state.refused, rule)
+    return judge_proposal(state, proposal, mean, sum_rows(rows, mean, factor, rule), rule)
 
 
-def evaluate_start(
-    state: FlowState, rows: Rows | Blocks, rule: FlowRule, shared: Shared
-) -> FlowState:
-    """Sum the rows at a start where P is diagonal, so that variances of logits cost N·D.
-
-    Returns what `evaluate_proposal` would.
-    """
-    spreads = _spread_independent(state.factor, shared)
-    sums = _sum_shared(rows, state.mean, state.factor, rule, spreads, shared)
-    return judge_proposal(state, state, state.mean, sums, rule)
+def flow_step(state: FlowState, rows: Rows | Blocks, rule: FlowRule) -> tuple[FlowState, FlowInfo]:
+    """Try (15); keep it if the merit does not fall, else stay: with care, then with half s."""
+    proposal, info = propose(state)
+    return evaluate_proposal(state, proposal, rows, rule), info

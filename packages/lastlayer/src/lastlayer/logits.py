@@ -1,4 +1,4 @@
-"""Averages of the logistic function over a Gaussian logit, in JAX and in NumPy.
+"""Averages over logits: of the logistic function over a Gaussian, and of the likelihood of yes/no.
 
 A logistic variable is a normal one with a random scale 2λ, λ Kolmogorov–Smirnov distributed
 (Andrews and Mallows 1974, J. R. Stat. Soc. B 36:99). With density f of λ, docs/maths.md (17),
@@ -17,29 +17,25 @@ nodes that were fitted to σ do as well (`FITTED`; as Monahan and Stefanski 1992
 Handbook of the Logistic Distribution). Gauss–Hermite nodes in a need ever more of them as v grows
 (logit standard deviations of 20 occur under weak priors), and miss silently.
 
-`compute_moments` is for compiled programs; `compute_small_moments` does the same in NumPy, for
-small problems. NumPy has no erfc, so a tail Φ(−z) is φ(z) times Mills' ratio, which is t times a
-polynomial of 2t − 1, t = 1/(1 + z/4).
+The log-likelihood of a yes/no output, docs/maths.md (2), is written as a sum of terms of one sign,
+
+    log p(t | a) = t a − c log(1 + e^a)
+                 = −( t max(−a, 0) + (c − t) max(a, 0) + c log(1 + e^(−|a|)) ),
+
+which keeps its digits. It is averaged over a ~ N(μ, v) (`average_by_quadrature`), or taken at the
+mean (`evaluate_at_mean`). NumPy arrays are computed by NumPy, others by JAX.
 """
 
-import math
+from collections.abc import Callable
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from numpy.polynomial import chebyshev
 
-from lastlayer.compiling import Array, Float, Int
-
-__all__ = [
-    "Moments",
-    "choose_nodes",
-    "compute_moments",
-    "compute_small_moments",
-    "make_kolmogorov_nodes",
-]
+from lastlayer.compiling import Array, Float, choose_namespace
+from lastlayer.rows import Block
 
 # Mills' ratio Φ(−z)/φ(z) is t times this polynomial of t = 1/(1 + 0.3 z), highest power first. It
 # is fitted on Chebyshev points, with an error of 1e-7.
@@ -60,17 +56,28 @@ FITTED = np.array(
         (3.96589101, 0.00358502),
     ]
 )
-SMALL_BEND = 0.25  # as `BEND`, for the fit in NumPy
-IN_CACHE = 1 << 19  # numbers at a time; larger arrays would not fit into a CPU's cache
-SMALL_CACHE = 2048  # numbers at a time in NumPy, so that a CPU's cache holds them at all nodes
+# Numbers at a time, so that a CPU's cache holds what a program, or NumPy, works on.
+PROGRAM_CACHE, NUMPY_CACHE = 1 << 19, 1 << 14
 
 
 class Moments(NamedTuple):
     """Expectations over the distribution of a logit a."""
 
-    tail: Float[Array, "..."]  # E σ(a) where μ ≤ 0, else 1 − E σ(a): the less likely answer
-    slope: Float[Array, "..."]  # E σ'(a) = E σ(a)(1 − σ(a))
-    excess: Float[Array, "..."]  # E log(1 + e^a) − max(μ, 0), which keeps its digits for large |μ|
+    tail: Any  # E σ(a) where μ ≤ 0, else 1 − E σ(a): the less likely answer
+    slope: Any  # E σ'(a) = E σ(a)(1 − σ(a))
+    excess: Any  # E log(1 + e^a) − max(μ, 0), which keeps its digits for large |μ|
+
+
+class RowTerms(NamedTuple):
+    """Expectations for each output and row of a block, over N(m, GGᵀ)."""
+
+    error: Float[Array, "K rows"]  # c E y − t
+    slope: Float[Array, "#K rows"]  # E dy/da = E y(1 − y); one row if outputs share μ and v
+    log_likelihood: Float[Array, "K rows"]  # E log p(t | θ), counts included
+
+
+# Returns averages over logits, from their means and variances.
+Expectation = Callable[[Any, Any, Block], RowTerms]
 
 
 def _compute_kolmogorov_density(lam: np.ndarray) -> np.ndarray:
@@ -116,99 +123,103 @@ def choose_nodes(dtype: np.typing.DTypeLike) -> tuple[np.ndarray, np.ndarray]:
     return scales, weights
 
 
-def compute_moments(mean: Float[Array, "*n"], variance: Float[Array, "*n"]) -> Moments:
-    """Return the expectations of maths (18) for a ~ N(mean, variance)."""
-    parts = -(-mean.size // IN_CACHE)
+def compute_moments(mean: Any, variance: Any) -> Moments:
+    """Return the expectations of maths (18) for a ~ N(mean, variance).
+
+    >>> tail, slope, _ = compute_moments(np.zeros(1), np.zeros(1))
+    >>> bool(abs(tail[0] - 0.5) < 1e-14), bool(abs(slope[0] - 0.25) < 1e-14)
+    (True, True)
+    """
+    if isinstance(mean, np.ndarray):
+        return _compute_in_numpy(mean, variance)
+    parts = -(-mean.size // PROGRAM_CACHE)
     if parts == 1 or mean.ndim != 2 or jax.default_backend() != "cpu":
         return _sum_over_nodes(mean, variance)
     K, N = mean.shape
     each = -(-K // parts)
     filled = (jnp.pad(x, ((0, parts * each - K), (0, 0))) for x in (mean, variance))
     cut = tuple(x.reshape(parts, each, N) for x in filled)
-    found: Moments = jax.lax.map(lambda part: _sum_over_nodes(*part), cut)
-    return jax.tree.map(lambda x: x.reshape(-1, N)[:K], found)
+    moments: Moments = jax.lax.map(lambda part: _sum_over_nodes(*part), cut)
+    return jax.tree.map(lambda x: x.reshape(-1, N)[:K], moments)
 
 
-def _sum_over_nodes(mean: Float[Array, "*n"], variance: Float[Array, "*n"]) -> Moments:
-    size = jnp.abs(mean)
-    scales, weights = map(jnp.asarray, choose_nodes(mean.dtype))
-    constant = mean.dtype.type
+def _compute_in_numpy(mean: np.ndarray, variance: np.ndarray) -> Moments:
+    mu, v = mean.ravel(), np.broadcast_to(variance, mean.shape).ravel()
+    moments = np.empty((3, len(mu)), mean.dtype)
+    with np.errstate(all="ignore"):
+        for first in range(0, len(mu), NUMPY_CACHE):
+            some = slice(first, first + NUMPY_CACHE)
+            moments[:, some] = _sum_over_nodes(mu[some], v[some])
+    return Moments(*moments.reshape(3, *mean.shape))
 
-    def add(i: Int[Array, ""], total: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
+
+def _sum_over_nodes(mean: Any, variance: Any) -> Moments:
+    xp = choose_namespace(mean)
+    size, constant = xp.abs(mean), mean.dtype.type
+    scales, weights = map(xp.asarray, choose_nodes(mean.dtype))
+
+    def add(i: Any, total: tuple[Any, Any, Any]) -> tuple[Any, Any, Any]:
         tail, slope, excess = total
-        kappa = jnp.sqrt(variance + scales[i] * scales[i])
+        kappa = xp.sqrt(variance + scales[i] * scales[i])
         inverse = 1 / kappa  # a CPU takes longer for `rsqrt`
         z = size * inverse
-        phi = weights[i] * constant(1 / np.sqrt(2 * np.pi)) * jnp.exp(constant(-0.5) * z * z)
-        if mean.dtype == jnp.float32:
+        phi = weights[i] * constant(1 / np.sqrt(2 * np.pi)) * xp.exp(constant(-0.5) * z * z)
+        if mean.dtype == np.float32:
             t = 1 / (1 + constant(BEND) * z)
-            upper = phi * t * jnp.polyval(MILLS, t, unroll=16)  # a third of the time of erfc
+            upper = phi * t * _evaluate_polynomial(t)  # a third of the time of erfc
         else:
-            upper = weights[i] * constant(0.5) * jax.lax.erfc(z * constant(np.sqrt(0.5)))  # Φ(−|z|)
+            # Φ(−|z|)
+            upper = weights[i] * constant(0.5) * _compute_erfc(z * constant(np.sqrt(0.5)))
         return tail + upper, slope + inverse * phi, excess + (kappa * phi - size * upper)
 
-    # A loop compiles in a fifth of the time of a dozen or more copies of its body.
-    zero = jnp.zeros_like(mean)
-    tail, slope, excess = jax.lax.fori_loop(0, len(scales), add, (zero, zero, zero))
-    return Moments(tail, slope, excess)
+    # In JAX a loop compiles in a fifth of the time of a dozen or more copies of its body.
+    moments = zero = xp.zeros_like(mean), xp.zeros_like(mean), xp.zeros_like(mean)
+    if xp is jnp:
+        return Moments(*jax.lax.fori_loop(0, len(scales), add, zero))
+    for i in range(len(scales)):
+        moments = add(i, moments)
+    return Moments(*moments)
 
 
-def compute_small_moments(mean: np.ndarray, variance: np.ndarray) -> Moments:
-    """Return the expectations of `compute_moments` as NumPy arrays.
-
-    >>> tail, slope, _ = compute_small_moments(np.zeros(1), np.zeros(1))
-    >>> bool(abs(tail[0] - 0.5) < 1e-14), bool(abs(slope[0] - 0.25) < 1e-14)
-    (True, True)
-    """
-    size, v = np.abs(mean).ravel(), variance.ravel()
-    found = np.empty((3, len(size)), mean.dtype)
-    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
-        for first in range(0, len(size), SMALL_CACHE):
-            some = slice(first, first + SMALL_CACHE)
-            found[:, some] = _sum_over_nodes_in_numpy(size[some], v[some])
-    return Moments(*found.reshape(3, *mean.shape))
+def _evaluate_polynomial(t: Any) -> Any:
+    total = t * MILLS[0]
+    for coefficient in MILLS[1:-1]:
+        total = (total + coefficient) * t
+    return total + MILLS[-1]
 
 
-def _sum_over_nodes_in_numpy(size: np.ndarray, v: np.ndarray) -> tuple[np.ndarray, ...]:
-    scales, weights = choose_nodes(size.dtype)
-    kappa = np.sqrt(v + (scales * scales)[:, None])
-    z = size / kappa
-    phi = np.exp(z * z * size.dtype.type(-0.5))
-    phi *= (weights / np.sqrt(2 * np.pi)).astype(size.dtype)[:, None]
-    ratio = _compute_mills_ratio(z)
-    tail, slope = np.einsum("qn,qn->n", phi, ratio), (phi / kappa).sum(axis=0)
-    return tail, slope, (phi * kappa * (1 - z * ratio)).sum(axis=0)
+def _compute_erfc(z: Any) -> Any:
+    if not isinstance(z, np.ndarray):
+        return jax.lax.erfc(z)
+    from scipy.special import erfc  # JAX requires SciPy, but does not load it
+
+    return erfc(z)
 
 
-def _compute_mills_ratio(z: np.ndarray) -> np.ndarray:
-    """Return Φ(−z)/φ(z) for z ≥ 0."""
-    one, *rest = _fit_mills_ratio(z.dtype)
-    t = 1 / (1 + z.dtype.type(SMALL_BEND) * z)
-    x = 2 * t - 1
-    total = one * x
-    for coefficient in rest[:-1]:
-        total += coefficient
-        total *= x
-    total += rest[-1]
-    total *= t
-    return total
+def compute_log_likelihood(logit: Any, excess: Any, block: Block) -> Any:
+    """Return log p(t | a), maths (2), given the excess log(1 + e^(−|a|)) or its average."""
+    xp, c, t = choose_namespace(logit), block.counts, block.targets
+    return -(t * xp.maximum(-logit, 0) + (c - t) * xp.maximum(logit, 0) + c * excess)
 
 
-@lru_cache(maxsize=2)
-def _fit_mills_ratio(dtype: np.dtype) -> tuple[np.floating, ...]:
-    """Return coefficients, highest power first; errors: 4e-8 in float32, 6e-15 in float64."""
-    x = np.cos(np.pi * (np.arange(60) + 0.5) / 60)
-    t = (x + 1) / 2
-    exact = np.array([_compute_exact_ratio(z) for z in (1 / t - 1) / SMALL_BEND])
-    kept = chebyshev.chebfit(x, exact / t, 59)[: 22 if dtype == np.float64 else 10]
-    return tuple(chebyshev.cheb2poly(kept)[::-1].astype(dtype))
+def _compute_error(mu: Any, tail: Any, block: Block) -> Any:
+    """Return c E[y] − t from the less likely answer: c(1 − 1e-8) − c alone would be noise."""
+    c, t = block.counts, block.targets
+    return choose_namespace(mu).where(mu > 0, (c - t) - c * tail, c * tail - t)
 
 
-def _compute_exact_ratio(z: float) -> float:
-    """Return Φ(−z)/φ(z): by erfc, or beyond 4 by Laplace's continued fraction."""
-    if z < 4:
-        return math.sqrt(math.pi / 2) * math.erfc(z / math.sqrt(2)) * math.exp(z * z / 2)
-    fraction = 0.0
-    for k in range(80, 0, -1):
-        fraction = k / (z + fraction)
-    return 1 / (z + fraction)
+def average_by_quadrature(mu: Any, v: Any, block: Block) -> RowTerms:
+    """Average over N(μ, v), exact to round-off."""
+    moments = compute_moments(mu, v)
+    log_likelihood = compute_log_likelihood(mu, moments.excess, block)
+    return RowTerms(_compute_error(mu, moments.tail, block), moments.slope, log_likelihood)
+
+
+def evaluate_at_mean(mu: Any, v: Any, block: Block) -> RowTerms:
+    """Return the log-likelihood at m and its derivatives, without regard to the variance."""
+    del v
+    xp = choose_namespace(mu)
+    e = xp.exp(-xp.abs(mu))
+    tail = e / (1 + e)
+    log_likelihood = compute_log_likelihood(mu, xp.log1p(e), block)
+    return RowTerms(_compute_error(mu, tail, block), tail * (1 - tail), log_likelihood)

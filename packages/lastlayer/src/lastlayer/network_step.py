@@ -27,7 +27,7 @@ from lastlayer.checks import (
     fail,
 )
 from lastlayer.compiling import Array, Float, Int
-from lastlayer.likelihoods import average_by_quadrature
+from lastlayer.logits import average_by_quadrature
 from lastlayer.rows import Block, cut_into_blocks
 
 FIRST, GROWTH, SHRINKAGE, LARGEST = 0.5, 1.5, 0.5, 0.95  # first s, its changes, and largest s

@@ -5,9 +5,9 @@ assumes no Gaussian, so other methods are compared with it. It needs the extra `
 (`pip install "lastlayer[nuts]"`). The J particles are J draws in all, over 4 chains; an R̂ of at
 most 1.01 in every weight counts as converged.
 
-`preconditioned=True` draws z instead of the weights, w = m + G z with the mean-field posterior
-N(m, GGᵀ): the same posterior, in coordinates where it is nearly N(0, I). Where data and prior
-differ by powers of ten in precision, trajectories are then tens of times shorter.
+`preconditioned=True` draws z instead of the weights, w = m + G z with the Gaussian N(m, GGᵀ)
+of `variational`: the same posterior, in coordinates where it is nearly N(0, I). Where data and
+prior differ by powers of ten in precision, trajectories are then tens of times shorter.
 """
 
 from dataclasses import dataclass, replace
@@ -18,11 +18,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from lastlayer import variational as mean_field
 from lastlayer.checks import check_bool, check_int, check_positive, fail
 from lastlayer.convergence import FEWEST, R_HAT, compute_convergence
 from lastlayer.outcome import Outcome, RunSettings, make_keys
 from lastlayer.problem import Problem
+from lastlayer.variational import fit_gaussian, get_fit
 
 NUM_WARMUP = 1_000
 
@@ -73,24 +73,6 @@ def _make_kernel(config: NutsConfig) -> Any:
     return _import_numpyro().infer.NUTS(_define_model, target_accept_prob=config.target_accept)
 
 
-def init(
-    key: jax.Array, data: tuple[jax.Array, ...], config: NutsConfig, num_warmup: int
-) -> tuple[Any, Any]:
-    """Return a kernel and its first state, ready for `step`."""
-    kernel = _make_kernel(config)
-    return kernel, kernel.init(key, num_warmup, None, data, {})
-
-
-def step(
-    key: jax.Array, state: tuple[Any, Any], data: tuple[jax.Array, ...]
-) -> tuple[tuple[Any, Any], dict[str, Any]]:
-    """Run one trajectory; NumPyro's state carries its own key, so this one is not used."""
-    del key
-    kernel, chain = state
-    moved = kernel.sample(chain, data, {})
-    return (kernel, moved), {"accept": moved.accept_prob, "diverging": moved.diverging}
-
-
 def run(problem: Problem, config: NutsConfig, settings: RunSettings) -> Outcome:
     """Draw J particles from every output's posterior."""
     K, D, J = problem.num_outputs, problem.num_features, settings.num_particles
@@ -129,15 +111,13 @@ def run(problem: Problem, config: NutsConfig, settings: RunSettings) -> Outcome:
 def _choose_coordinates(
     problem: Problem, config: NutsConfig, settings: RunSettings
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return mean and factor of every output: the prior's, or the mean-field posterior's."""
+    """Return mean and factor of every output: the prior's, or the Gaussian's."""
     K, D = problem.num_outputs, problem.num_features
     if not config.preconditioned:
         identity = np.broadcast_to(np.eye(D, dtype=problem.dtype), (K, D, D))
         return np.zeros((K, D), problem.dtype), identity
     unlimited = replace(settings, num_steps=None, report=None)
-    found = mean_field.run_gaussian(problem, mean_field.RULE, unlimited)
-    assert found.factor is not None, "mean-field gives a factor"
-    return found.mean, found.factor
+    return get_fit(fit_gaussian(problem, unlimited))
 
 
 @partial(jax.jit, static_argnames=("config", "num_warmup", "per_chain"))

@@ -10,8 +10,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from lastlayer.compiling import compile_on_call
-from lastlayer.products import Precision
+from lastlayer.compiling import Precision, compile_on_call
 
 __all__ = ["Observer", "Snapshot"]
 
@@ -44,7 +43,6 @@ class RunSettings:
     precision: Precision = Precision.FULL
     refine: bool = False  # sample exactly where a Gaussian is not enough
     evidence: float = 1.0  # b, by which counts and targets were multiplied
-    compiled: bool = False  # use compiled programs where NumPy would be faster, too
     numbers: np.ndarray | None = None  # (K,), of these outputs among the caller's; None: 0, 1, …
 
     def number(self, outputs: range | np.ndarray) -> np.ndarray:

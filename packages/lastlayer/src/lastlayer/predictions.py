@@ -27,7 +27,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from lastlayer.compiling import Array, Float
-from lastlayer.logits import Moments, compute_moments, compute_small_moments
+from lastlayer.logits import Moments, compute_moments
 from lastlayer.plan import round_to_power_of_two
 
 FEWEST = 64  # rows of a compiled program
@@ -142,7 +142,7 @@ def _stack(total: np.ndarray, expected: np.ndarray, dtype: np.dtype) -> np.ndarr
 def average_logistic(mu: np.ndarray, v: np.ndarray) -> Moments:
     """Return expectations over a ~ N(μ, v) as NumPy arrays; similar sizes share a program."""
     if mu.size <= SMALL:
-        return compute_small_moments(mu, v)
+        return compute_moments(mu, v)
     size = round_to_power_of_two(mu.size)
     found = jax.device_get(_average(*(np.resize(x, size) for x in (mu, v))))
     return Moments(*(x[: mu.size].reshape(mu.shape) for x in found))

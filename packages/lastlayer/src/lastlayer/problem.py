@@ -8,7 +8,6 @@ about the scale of a prior or of a feature; `Problem.to_weights` turns w back in
 """
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cached_property
@@ -24,9 +23,7 @@ from lastlayer.checks import (
     check_targets,
     fail,
 )
-from lastlayer.devices import find_largest_anywhere, sum_everywhere
 
-Start = Callable[[int], tuple[np.ndarray, np.ndarray]]  # mean and factor of an output
 WIDEST_LOGIT = 3.0  # sd of a logit at the start of a flow, at most
 
 
@@ -65,7 +62,7 @@ class Problem:
         """Check the arguments of a caller, and convert them to one precision.
 
         `alike` says that all outputs must have the same prior variances, as those of a softmax
-        must. `check_range` checks how large the numbers are, since all processes take part in that.
+        must. `check_range` checks how large the numbers are.
         """
         psi, t, c, kind = cls._check_rows(features, targets, counts, likelihood, dtype)
         D, K = psi.shape[1], math.prod(t.shape[1:])
@@ -84,7 +81,7 @@ class Problem:
 
     @property
     def num_rows(self) -> int:
-        """The number of rows N of this process."""
+        """The number of rows N."""
         return int(self.features.shape[0])
 
     @property
@@ -110,13 +107,13 @@ class Problem:
         reaches about it.
         """
         worst = np.log(2) + np.abs(self.compute_offsets()).max(axis=1)
-        loss = float(sum_everywhere((self.row_counts * worst).sum()))
+        loss = float((self.row_counts * worst).sum())
         return 10 * float(np.sqrt(2 * loss) + np.sqrt(self.num_features) + 5)
 
     @cached_property
     def largest(self) -> np.ndarray:
         """The largest absolute value of each feature, (D,)."""
-        return find_largest_anywhere(np.abs(self.features).max(axis=0)).astype(self.dtype)
+        return np.abs(self.features).max(axis=0).astype(self.dtype)
 
     @property
     def row_counts(self) -> np.ndarray:
@@ -126,7 +123,7 @@ class Problem:
     @property
     def total_count(self) -> float:
         """Σ c over all rows."""
-        return float(sum_everywhere(self.row_counts.sum(dtype=np.float64)))
+        return float(self.row_counts.sum(dtype=np.float64))
 
     def compute_offsets(self, outputs: slice | np.ndarray = slice(None)) -> np.ndarray:
         """Return the logits of the prior mean for some outputs, (N, K) or (N, 1)."""
@@ -242,16 +239,11 @@ def sample_rows(problem: Problem, share: int) -> Problem:
     return Problem(psi, t * share, c * share, *same)
 
 
-def start_near_prior(problem: Problem, wide: int) -> Start:
-    """Start at the prior, narrowed where logits would have an sd above `WIDEST_LOGIT`.
+def narrow_prior(problem: Problem) -> np.ndarray:
+    """Return the prior's sd, 1, narrowed where logits would have an sd above `WIDEST_LOGIT`, (D,).
 
     The fixed point does not depend on the start, but from logits of ±1e12 steps do not reach it.
     """
-    D = problem.num_features
     with np.errstate(divide="ignore"):
-        largest = problem.largest * problem.prior_scale * np.sqrt(D)
-        narrow = np.minimum(1, WIDEST_LOGIT / largest)
-    factor = np.eye(wide, dtype=problem.dtype)
-    factor[np.arange(D), np.arange(D)] = narrow
-    mean = np.zeros(wide, problem.dtype)
-    return lambda _: (mean, factor)
+        largest = problem.largest * problem.prior_scale * np.sqrt(problem.num_features)
+        return np.asarray(np.minimum(1, WIDEST_LOGIT / largest), problem.dtype)

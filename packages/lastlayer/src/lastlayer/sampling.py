@@ -2,9 +2,10 @@
 
 import inspect
 import time
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, fields, replace
+from dataclasses import fields, replace
 from typing import Any
 
 import jax
@@ -15,20 +16,17 @@ from lastlayer.arguments import DEFAULT, EXACT, METHODS, Request
 from lastlayer.assembly import Provenance, assemble
 from lastlayer.checks import check_choice, fail
 from lastlayer.devices import (
-    check_same,
     choose_devices,
-    refuse_together,
     spread_over,
 )
 from lastlayer.errors import did_you_mean
 from lastlayer.machine import use_one_blas_thread
 from lastlayer.outcome import Observer, Outcome, Report, RunSettings
-from lastlayer.plan import check_budget, choose_limit
 from lastlayer.posterior import Posterior
-from lastlayer.prior import choose_prior
+from lastlayer.prior_choice import Choice, choose_prior
 from lastlayer.problem import Likelihood, Problem
 from lastlayer.seeds import Seed
-from lastlayer.verdict import diagnose_gaussian, is_far, plan_diagnosis
+from lastlayer.verdict import diagnose_gaussian, is_far
 
 __all__ = ["METHODS", "check_method", "sample_posterior"]
 
@@ -54,6 +52,8 @@ def sample_posterior(
     counts: Any = None,
     prior_mean: Any = None,
     prior_variance: Any = 1.0,
+    prior_choice: str = "held-out",
+    prior_per_output: bool = False,
     validation: Any = None,
     groups: Any = None,
     trained: Any = None,
@@ -71,7 +71,6 @@ def sample_posterior(
     observe: Observer | None = None,
     diagnose: bool = True,
     refine: bool = False,
-    compiled: bool = False,
     report: Report | None = None,
     **options: Any,
 ) -> Posterior:
@@ -93,7 +92,14 @@ def sample_posterior(
     prior_variance : "auto", number, (D,), (K, 1) or (K, D)
         Its variances, for all outputs; a row for each is not for a softmax and not for methods that
         can be observed. "auto" chooses one number about zero, with a wide variance for intercepts
-        (constant columns); see `lastlayer.prior`.
+        (constant columns); see `lastlayer.prior_choice`.
+    prior_choice : "held-out" or "evidence"
+        What "auto" chooses by: rows held out of the fit, or Laplace's estimate of the evidence,
+        which needs none.
+        The evidence is misled by rows that the features were trained on.
+    prior_per_output : bool
+        Whether "auto" gives each yes/no output a number of its own, drawn towards that of the
+        others where labels are rare.
     validation : (features, targets) or (features, targets, counts), optional
         At least 30 rows that neither the posterior nor its features have seen, by which "auto"
         chooses, and on which `info.message` compares the posterior with `trained`. Without them,
@@ -145,10 +151,6 @@ def sample_posterior(
     refine : bool
         For the Gaussian methods: sample those outputs exactly (by "hmc") for which a Gaussian is
         not enough; `info.refined` says which.
-    compiled : bool
-        Whether to use compiled programs throughout. Otherwise the flows solve small problems, and
-        the last few outputs of larger ones, in NumPy. True pays where many problems of one shape
-        follow each other.
     report : callable, optional
         Called from time to time with two whole numbers: the work done so far, and all of the work.
     **options
@@ -180,23 +182,19 @@ def sample_posterior(
     began = time.perf_counter()
     over = choose_devices(devices)
     with spread_over(over):
-        with refuse_together():
-            config = check_method(method, options)
-            problem, settings, question = Request(**given).check(several=len(over) > 1)
-        check_same(_list_shared(problem, method, config, settings))
+        config = check_method(method, options)
+        problem, settings, question = Request(**given).check(several=len(over) > 1)
         problem.check_range()
         with _set_precision(problem):
             choice = None
-            _check_memory(problem, method, config, settings, diagnose)
             if question is not None:
                 choice = choose_prior(problem, question)
-                problem = choice.problem
-                problem.check_range()
+                problem = _apply_choice(choice)
             parts = [
                 (own, part, _run(part, own, method, config, settings, diagnose))
                 for own, part in problem.split()
             ]
-    # the rest is little work: every process does all of it, on one device
+    # the rest is little work: one device does all of it
     with _set_precision(problem):
         made = Provenance(
             method=method,
@@ -243,32 +241,9 @@ def _run(
     return outcome
 
 
-def _check_memory(
-    problem: Problem,
-    method: str,
-    config: Any,
-    settings: RunSettings,
-    diagnose: bool,
-) -> None:
-    """Refuse a budget without room for each stage of the run, and name one that has it for all."""
-    free = replace(settings, memory_budget=1 << 62)
-    needs, parts = [], [part for _, part in problem.split()]
-    for part in parts:
-        needs.append(METHODS[method].count_bytes(part, config, free))
-        if METHODS[method].gaussian and diagnose:
-            needs.append(plan_diagnosis(part, free).least)
-        if settings.refine:
-            needs.append(hmc.plan_run(part, hmc.HmcConfig(), replace(free, num_steps=None)).least)
-    check_budget(problem, choose_limit(settings.memory_budget), max(needs))
-
-
-def _list_shared(
-    problem: Problem, method: str, config: Any, settings: RunSettings
-) -> dict[str, Any]:
-    """Return the arguments that processes which sample together must agree on."""
-    # callables cannot be compared between processes, and memory may differ
-    own = asdict(replace(settings, memory_budget=None, observe=None, report=None)) | asdict(config)
-    names = ("num_outputs", "num_features", "dtype", "likelihood", "prior_mean")
-    shared = {name: getattr(problem, name) for name in names}
-    shared |= {"prior_variance": problem.prior_scale, "method": method}
-    return shared | dict(sorted(own.items()))
+def _apply_choice(choice: Choice) -> Problem:
+    """Return the problem with the chosen prior; give the warning that came with the choice."""
+    if choice.warning:
+        warnings.warn(choice.warning, UserWarning, stacklevel=3)
+    choice.problem.check_range()
+    return choice.problem

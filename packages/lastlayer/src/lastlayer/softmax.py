@@ -25,11 +25,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lastlayer.devices import sum_everywhere
 from lastlayer.problem import Problem
-from lastlayer.small import invert_triangular
 
-__all__ = ["count_gaussian_bytes", "find_gaussian", "find_mode"]
+__all__ = ["find_gaussian", "find_mode"]
 
 NEWTON_STEPS, HALVINGS, PRODUCTS = 60, 20, 60
 NEAR = 1e-4  # squared distance from the mode, in posterior sd
@@ -74,12 +72,12 @@ class ClassRows:
         def evaluate(a: np.ndarray, m: np.ndarray) -> tuple[float, np.ndarray]:
             a = a - a.max(axis=1, keepdims=True)
             log_y = a - np.log(np.exp(a).sum(axis=1, keepdims=True))
-            return float(sum_everywhere(-(t * log_y).sum())) + 0.5 * (m**2).sum(), np.exp(log_y)
+            return float(-(t * log_y).sum()) + 0.5 * (m**2).sum(), np.exp(log_y)
 
         a = F @ mean.T + self.offsets
         loss, y = evaluate(a, mean)
         for _ in range(NEWTON_STEPS):
-            gradient = sum_everywhere((c * y - t).T @ F) + mean
+            gradient = (c * y - t).T @ F + mean
             direction = self._solve(y, gradient)
             along, slope, length = F @ direction.T, float((gradient * direction).sum()), 1.0
             for _ in range(HALVINGS):
@@ -98,7 +96,7 @@ class ClassRows:
     def _solve(self, y: np.ndarray, gradient: np.ndarray) -> np.ndarray:
         """Return an approximate P g̃ where the probabilities are y, by conjugate gradients."""
         F, cy, identity = self.features, self.counts * y, np.eye(self.features.shape[1])
-        own = [sum_everywhere((F.T * w) @ F) + identity for w in (cy * (1 - y)).T]
+        own = [(F.T * w) @ F + identity for w in (cy * (1 - y)).T]
         inverse = np.linalg.inv(np.stack(own))
         total, residual = np.zeros_like(gradient), gradient
         direction = near = np.matmul(residual[:, None], inverse)[:, 0]
@@ -108,7 +106,7 @@ class ClassRows:
                 break
             logits = F @ direction.T
             mixed = cy * (logits - (y * logits).sum(axis=1, keepdims=True))
-            product = sum_everywhere(mixed.T @ F) + direction
+            product = mixed.T @ F + direction
             length = size / (direction * product).sum()
             total, residual = total + length * direction, residual - length * product
             near = np.matmul(residual[:, None], inverse)[:, 0]
@@ -123,7 +121,7 @@ class ClassRows:
             mu, _, y, log_partition = part.average(m, deviations)
             loss += float((part.counts[:, 0] * log_partition).sum() - (part.targets * mu).sum())
             gradient += (part.counts * y.mean(axis=0) - part.targets).T @ part.features
-        return float(sum_everywhere(loss)) + 0.5 * (m**2).sum(), sum_everywhere(gradient) + m
+        return loss + 0.5 * float((m**2).sum()), gradient + m
 
     def sum_curvature(self, m: np.ndarray, deviations: np.ndarray) -> np.ndarray:
         """Return H + I, (K D, K D), averaged likewise."""
@@ -140,7 +138,7 @@ class ClassRows:
                 H[k, :, k:] += (rows.T @ weighed.reshape(len(rows), -1)).reshape(D, -1, D)
         for k in range(K):
             H[k + 1 :, :, k] = H[k, :, k + 1 :].swapaxes(0, 1)
-        return np.asarray(sum_everywhere(H)).reshape(K * D, K * D) + np.eye(K * D)
+        return H.reshape(K * D, K * D) + np.eye(K * D)
 
     def average(
         self, m: np.ndarray, deviations: np.ndarray
@@ -213,10 +211,7 @@ def find_gaussian(problem: Problem) -> tuple[np.ndarray, np.ndarray]:
 
 def _invert_root(precision: np.ndarray) -> np.ndarray:
     """Return G with G Gᵀ = `precision`⁻¹, which is the identity plus a curvature."""
-    return np.asarray(invert_triangular(np.linalg.cholesky(precision)[None])[0].T)
+    from scipy.linalg import solve_triangular  # JAX requires SciPy, but does not load it
 
-
-def count_gaussian_bytes(num_rows: int, num_classes: int, num_features: int) -> int:
-    """Return the bytes that `find_gaussian` holds."""
-    N, K, D = num_rows, num_classes, num_features
-    return 8 * (8 * (K * D) ** 2 + N * (D + 8 * K) + K * D * (D + 4 * PAIRS) + 4 * TOGETHER)
+    root = np.linalg.cholesky(precision)
+    return np.asarray(solve_triangular(root, np.eye(len(root)), lower=True).T)

@@ -2,16 +2,13 @@
 
 Features may be a `numpy.memmap`, a zarr or HDF5 array, or anything with `shape`, `dtype`, `chunks`
 and slices that NumPy understands; targets and counts may be such arrays too. They are streamed when
-they would not fit into the memory budget; only one or two numbers are then kept for each row and
-output in flight. The samplers do not change: their compiled sums request a chunk by its number, and
-`StreamedRows` reads it. One pass over all rows checks them before anything is computed.
-
-Rows in the caller's own memory are streamed in the same way where the budget has no room to lay
-them out all at once (`plan`). Blocks and sums are the same either way, to the last bit.
+they would not fit into the memory budget; only a few numbers are then kept for each row and output
+in flight. The samplers do not change: their compiled sums request a chunk by its number, and
+`StreamedRows` reads it. One pass over all rows checks them before anything is computed. Rows in the
+caller's own memory are streamed in the same way where the budget has no room to lay them all out.
 """
 
 import mmap
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
@@ -19,27 +16,15 @@ from typing import Any, ClassVar
 import jax
 import numpy as np
 
-from lastlayer.checks import (
-    check_counts,
-    check_features,
-    check_targets,
-    choose_dtype,
-    fail,
-)
+from lastlayer.checks import check_counts, check_features, check_targets, choose_dtype, fail
 from lastlayer.compiling import Array, Int
 from lastlayer.errors import UserError
-from lastlayer.plan import Plan, estimate_memory, find_budget
+from lastlayer.plan import Plan, choose_limit
 from lastlayer.problem import Likelihood, Problem
-from lastlayer.rows import (
-    Blocks,
-    Rows,
-    compute_offsets,
-    cut_into_blocks,
-    lay_out,
-    load_outputs,
-)
+from lastlayer.rows import Rows, cut_into_blocks, fill_features
 
 CHUNK = 1 << 22  # bytes of features that are read or laid out at once
+COPIES = 3  # of features that are read into memory: theirs, laid out, and handed to the device
 
 
 def is_streamed(features: Any, dtype: Any, memory_budget: int | None) -> bool:
@@ -49,9 +34,8 @@ def is_streamed(features: Any, dtype: Any, memory_budget: int | None) -> bool:
     )
     if not lazy or len(features.shape) != 2:
         return False
-    N, D = features.shape
-    least = estimate_memory(N, D, choose_dtype(features, dtype).itemsize)
-    return least > (find_budget() if memory_budget is None else memory_budget)
+    size = choose_dtype(features, dtype).itemsize
+    return int(COPIES * np.prod(features.shape) * size) > choose_limit(memory_budget)
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,10 +95,10 @@ class StreamedProblem(Problem):
             where = f" Rows are counted here from row {start:,} of the file." if start else ""
             raise UserError(f"{error}{where}") from None
         # a copy before the pages are released: features of the run's precision are still a view
-        found = np.array(psi), t, c
+        rows = np.array(psi), t, c
         for array in (self.features, self.targets, self.counts):
             _forget_pages(array)
-        return found
+        return rows
 
 
 def _read_rows(array: Any, start: int, stop: int) -> np.ndarray:
@@ -137,28 +121,19 @@ def _forget_pages(array: Any) -> None:
 
 @jax.tree_util.register_static
 class StreamedRows:
-    """Rows of the outputs in the slots, as chunks of blocks that are made on request.
+    """Rows of some outputs, as chunks of blocks that are made on request.
 
     Compiled sums request a chunk by its number while they run. So a caller must wait for them to
-    finish before `load` puts other outputs into slots.
+    finish before it puts other numbers into `outputs`.
     """
 
     def __init__(self, problem: Problem, plan: Plan, outputs: np.ndarray) -> None:
         self.problem, self.block_rows, self.wide = problem, plan.block_rows, plan.num_features
-        self.outputs = outputs  # of each slot; −1: none
+        self.outputs = outputs
         size = plan.block_rows * plan.num_features * problem.dtype.itemsize
         blocks = -(-problem.num_rows // plan.block_rows)
         self.together = min(max(1, CHUNK // size), blocks)  # blocks of a chunk
         self.num_chunks = -(-problem.num_rows // (self.together * plan.block_rows))
-
-    @property
-    def rows(self) -> "StreamedRows":
-        """The rows to sum over: this object itself; see `rows.InMemory`."""
-        return self
-
-    def load(self, slots: np.ndarray, outputs: np.ndarray) -> None:
-        """Put other outputs into some slots."""
-        self.outputs[slots] = outputs
 
     def fetch(self, number: Int[Array, ""]) -> Rows:
         """Fetch one chunk; the compiled program calls the host for it."""
@@ -171,9 +146,9 @@ class StreamedRows:
             jax.ShapeDtypeStruct(shape + bits, np.uint32)  # type: ignore[no-untyped-call]
             for shape in ((n, r, self.wide), counts, (n, slots, r), (n, own, r))
         ]
-        found = jax.pure_callback(self._read_bits, shapes, number)
+        fetched = jax.pure_callback(self._read_bits, shapes, number)
         kind = self.problem.dtype
-        return Rows(*(jax.lax.bitcast_convert_type(part, kind) for part in found))
+        return Rows(*(jax.lax.bitcast_convert_type(part, kind) for part in fetched))
 
     def _read_bits(self, number: Any) -> list[np.ndarray]:
         parts = map(np.ascontiguousarray, self.read_chunk(number))
@@ -186,41 +161,12 @@ class StreamedRows:
         start = int(number) * self.together * self.block_rows
         stop = start + self.together * self.block_rows
         psi, t, c = problem.read(start, min(stop, problem.num_rows))
-        features = np.zeros((len(psi), self.wide), problem.dtype)
-        np.multiply(psi, problem.prior_scale, out=features[:, : problem.num_features])
-        m0 = problem.select_mean(self.outputs)
-        offsets = compute_offsets(psi, m0, self.block_rows)
 
         def cut(columns: np.ndarray) -> np.ndarray:
             columns = columns.astype(problem.dtype, copy=False)
             return cut_into_blocks(columns, *blocks).swapaxes(1, 2)
 
-        def choose(columns: np.ndarray) -> np.ndarray:
-            return np.where(self.outputs >= 0, columns[:, self.outputs], 0)
-
-        counts = cut(choose(c)) if c.ndim == 2 else cut(c[:, None])[:, 0]
-        return [cut_into_blocks(features, *blocks), counts, cut(choose(t)), cut(offsets)]
-
-
-def iterate_outputs(
-    problem: Problem, plan: Plan, together: int
-) -> Iterator[tuple[range, Rows | Blocks]]:
-    """Yield outputs in groups, each with its rows, in memory or streamed.
-
-    Sums over the rows of a group must be finished before the next group is requested.
-    """
-    K = problem.num_outputs
-    groups = [range(first, min(first + together, K)) for first in range(0, K, together)]
-    if plan.streamed:
-        streamed = StreamedRows(problem, plan, np.array(groups[0]))
-        for some in groups:
-            # only for another size, since a program is compiled for each `StreamedRows`
-            if len(some) != len(streamed.outputs):
-                streamed = StreamedRows(problem, plan, np.array(some))
-            streamed.outputs[:] = some
-            yield some, streamed
-        return
-    rows = lay_out(problem, slice(0), plan.block_rows, num_features=plan.num_features)
-    for some in groups:
-        rows = load_outputs(rows, problem, slice(some.start, some.stop))
-        yield some, rows
+        counts = cut(c[:, self.outputs]) if c.ndim == 2 else cut(c[:, None])[:, 0]
+        features = cut_into_blocks(fill_features(problem, psi, self.wide), *blocks)
+        offsets = psi @ problem.select_mean(self.outputs).T
+        return [features, counts, cut(t[:, self.outputs]), cut(offsets)]

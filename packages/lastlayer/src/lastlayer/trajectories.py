@@ -28,20 +28,27 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from lastlayer.compiling import Array, Bool, Float, Int, PRNGKey, compile_on_call
-from lastlayer.likelihoods import compute_log_likelihood
+from lastlayer.compiling import (
+    Array,
+    Bool,
+    Float,
+    Int,
+    Precision,
+    PRNGKey,
+    compile_on_call,
+    multiply,
+)
+from lastlayer.logits import compute_log_likelihood
 from lastlayer.plan import Plan
 from lastlayer.problem import Likelihood, Problem
-from lastlayer.products import Precision, multiply
-from lastlayer.rows import Block, Blocks, Rows, sum_over_blocks
-from lastlayer.streaming import iterate_outputs
+from lastlayer.rows import Block, Blocks, Rows, iterate_outputs, sum_over_blocks
 
 QUARTER = np.pi / 2
-SHORT = 1 / 16  # share of short steps
+SHORT_SHARE = 1 / 16  # share of short steps
 FIRST_STEP_SIZE, MOST_LEAPS = 0.4, 64
-LONGEST = QUARTER / 3  # longer steps are good on the average and get stuck in the tails
-SPREAD = 0.8  # of the starts, in posterior sd: far out the posterior may be too steep to move
-GAIN = 2.0  # of the adaptation of the step size
+LONGEST_LEAP = QUARTER / 3  # longer steps are good on the average and get stuck in the tails
+START_SPREAD = 0.8  # of the starts, in posterior sd: far out the posterior may be too steep to move
+ADAPTATION_GAIN = 2.0  # of the adaptation of the step size
 
 
 class Target(NamedTuple):
@@ -101,19 +108,12 @@ def iterate_targets(
 ) -> Iterator[tuple[np.ndarray, Target]]:
     """Yield a list of outputs in groups of one size: their places in the list, and posteriors.
 
-    The factor of a softmax, (1, K D, K D), is that of all classes, which are one group. The last
-    group is filled up with the list's beginning, so that nothing compiles anew.
+    The factor of a softmax, (1, K D, K D), is that of all classes, which are one group.
     """
-    K = len(mean)
-    centred, places = centre(problem, mean), np.arange(K)
-    if not (np.array_equal(outputs, places) and (K % together == 0 or not problem.in_memory)):
-        places = np.resize(np.arange(len(outputs)), -(-len(outputs) // together) * together)
-        centred = centred.select(outputs[places])
-    for some, rows in iterate_outputs(centred, plan, together):
-        here = places[some.start : some.stop]
-        own = outputs[here]
-        m, G = mean[own], factor if problem.likelihood is Likelihood.SOFTMAX else factor[own]
-        yield here, make_target(rows, m, G, plan.num_features)
+    for places, rows in iterate_outputs(centre(problem, mean), plan, outputs, together):
+        own = outputs[places]
+        G = factor if problem.likelihood is Likelihood.SOFTMAX else factor[own]
+        yield places, make_target(rows, mean[own], G, plan.num_features)
 
 
 def make_target(rows: Rows | Blocks, mean: np.ndarray, factor: np.ndarray, wide: int) -> Target:
@@ -210,8 +210,8 @@ def evaluate(
 
 @compile_on_call(static_argnames=("num_chains", "rule"))
 def start_chains(keys: PRNGKey, target: Target, num_chains: int, rule: Rule) -> Chains:
-    """Start at draws from the Gaussian, narrowed to `SPREAD`."""
-    z = SPREAD * _draw_normal(keys, target, num_chains, rule)
+    """Start at draws from the Gaussian, narrowed to `START_SPREAD`."""
+    z = START_SPREAD * _draw_normal(keys, target, num_chains, rule)
     K, dtype = len(keys), target.mean.dtype
     return Chains(z, *evaluate(target, z, rule), jnp.full(K, FIRST_STEP_SIZE, dtype))
 
@@ -230,7 +230,7 @@ def draw_and_start(
 ) -> tuple[Float[Array, "K C D"], Chains]:
     """Return ∇u at draws from the Gaussian, and chains that start at other such draws."""
     others = jax.vmap(lambda key: jax.random.fold_in(key, 0))(keys)  # transitions begin with 1
-    starts = SPREAD * _draw_normal(others, target, num_chains, rule)
+    starts = START_SPREAD * _draw_normal(others, target, num_chains, rule)
     z = jnp.concatenate([_draw_normal(keys, target, number, rule), starts], axis=1)
     U, gradient = evaluate(target, z, rule)
     size = jnp.full(len(keys), FIRST_STEP_SIZE, z.dtype)
@@ -245,8 +245,8 @@ def count_leaps(step_size: Float[Array, " K"]) -> Int[Array, " K"]:
 
 def _spread(uniform: Float[Array, "K C"]) -> Float[Array, "K C"]:
     """Turn uniform numbers into factors of the step size: 0.9 to 1.1, or 0.1 to 0.6 if short."""
-    long = 0.9 + 0.2 * (uniform - SHORT) / (1 - SHORT)
-    return jnp.where(uniform < SHORT, 0.1 + 0.5 * uniform / SHORT, long)
+    long = 0.9 + 0.2 * (uniform - SHORT_SHARE) / (1 - SHORT_SHARE)
+    return jnp.where(uniform < SHORT_SHARE, 0.1 + 0.5 * uniform / SHORT_SHARE, long)
 
 
 def step(keys: PRNGKey, state: Chains, target: Target, rule: Rule) -> tuple[Chains, Passage]:
@@ -337,9 +337,10 @@ def _transit(
     own = jax.vmap(lambda key: jax.random.fold_in(key, i))(keys)
     chains, (likely, path) = step(own, chains, target, rule)
     if rule.adapt:
-        gain = GAIN * (likely.mean(axis=1) - rule.target_accept) / jnp.sqrt(i).astype(likely.dtype)
+        excess = likely.mean(axis=1) - rule.target_accept
+        gain = ADAPTATION_GAIN * excess / jnp.sqrt(i).astype(likely.dtype)
         chains = chains._replace(
-            step_size=jnp.minimum(chains.step_size * jnp.exp(gain), LONGEST).astype(gain.dtype)
+            step_size=jnp.minimum(chains.step_size * jnp.exp(gain), LONGEST_LEAP).astype(gain.dtype)
         )
     return chains, path
 

@@ -1,49 +1,74 @@
-"""The limit of infinitely many particles: the Gaussian N(m, P) that fits the posterior best.
+"""The fixed point: the Gaussian N(m, P) that fits the posterior best. One route for every size.
 
-Its fixed point is docs/maths.md (5), with g and H of (6) by quadrature along each row's logit:
+It is the limit of infinitely many particles, docs/maths.md (5), with g and H of (6) by quadrature
+along each row's logit:
 
     P⁻¹ = Ψᵀ diag(c E[y(1−y)]) Ψ + P₀⁻¹          Ψᵀ(c E[y] − t) + P₀⁻¹ (m − m₀) = 0
 
 These are the optimality conditions of Gaussian variational inference (Opper and Archambeau 2009,
 Neural Computation 21:786), and what the deterministic sampler (arXiv:2309.04742) tends to as J → ∞.
-`flow.py` has the step; here expectations are exact and no particle is carried. Applies to any
-number of rows and features, separable data included; what it cannot see is skewness, and `info`
-says when that matters.
+For yes/no outputs there is only one such point, since the bound (4) is concave in m and in a factor
+of P (Challis and Barber 2013, JMLR 14:2239). Applies to any number of rows and features, separable
+data included; what it cannot see is skewness, and `info` says when that matters. Particles
+
+    θ_j = m + √(J−1) G e_j,   E Eᵀ = I,  E 1 = 0          docs/maths.md (16)
+
+are drawn when they are first used, with exactly these moments where J > D.
+
+The steps are those of `flow`. Their sums over rows are made in three places: in NumPy where
+compiling would take longer than computing (a first call on 300 rows takes 1.3 s compiled and 5 ms
+so), by products that outputs share (`shared`; 2.1 times faster than by blocks), or by blocks, which
+serve any rows. What does not converge in one place goes on in the next.
+
+An output has stopped when it has converged or when its steps no longer help (`Residuals`), by the
+same rule everywhere. The residuals of a state come with the step that would follow. Where residuals
+fall fast, that last step is taken without another sum over the rows, and the output has converged
+if its residual is expected to be within the tolerance afterwards, given how much the step before
+brought it down (as Newton iterations are stopped in Hairer and Wanner, Solving Ordinary
+Differential Equations II, section IV.8). Where they fall slowly, the state itself must be within
+the tolerance.
+
+The constants may be changed: they affect the number of steps, not the fixed point.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from lastlayer import likelihoods
-from lastlayer.compiling import PRNGKey, compile_on_call
-from lastlayer.devices import find_largest_anywhere
-from lastlayer.flow import FlowInfo, FlowState, flow_step, start_flow
-from lastlayer.likelihoods import FlowRule
+from lastlayer.checks import fail
+from lastlayer.compiling import Precision, compile_on_call
+from lastlayer.devices import count_shards
+from lastlayer.flow import FlowRule, FlowState, evaluate_proposal, pick, propose, start_flow
+from lastlayer.logits import average_by_quadrature
 from lastlayer.outcome import Outcome, RunSettings
-from lastlayer.plan import Plan, make_plan
-from lastlayer.problem import (
-    Problem,
-    Start,
-    sample_rows,
-    start_near_prior,
-)
-from lastlayer.products import Precision, count_products, rotate
-from lastlayer.queue import run_flow
-from lastlayer.rows import Rows
-from lastlayer.small import count_bytes as count_small_bytes
-from lastlayer.small import flow_small, is_small
+from lastlayer.plan import Plan, make_plan, plan_to_share
+from lastlayer.problem import Problem, narrow_prior, sample_rows
+from lastlayer.rows import iterate_outputs, lay_out
+from lastlayer.shared import approach, evaluate_shared, evaluate_start, rotate, share_rows
 
-RULE = FlowRule(
-    likelihoods.compute_variance, likelihoods.average_by_quadrature, largest_damping=1.0
-)
+RULE = FlowRule(average_by_quadrature)
 NUM_STEPS = 1_000  # what is not astronomical needs about ten
-SHARED_STEPS = 30  # what needs more is left to more careful products
-FEW = 8  # of so many outputs one may be left to NumPy, which takes thrice as long for each
-MANY_ROWS, SHARE, ROUGH = 100_000, 16, 0.05
+NUM_SHARED_STEPS = 30  # what needs more is left to sums by blocks, which lose no digits
+# Largest K N (D² + AVERAGING) for NumPy: a step then takes a core about 30 ms.
+MOST_NUMPY_WORK, AVERAGING = 1 << 29, 1 << 12
+LAST_SHARE = 8  # one in so many outputs may be left to NumPy, which takes thrice as long for each
+# From so many rows on a run begins with about every so many-th of them, to a rough tolerance.
+MANY_ROWS, ROW_SHARE, ROUGH_TOLERANCE = 100_000, 16, 0.05
+
+SMALLEST_DAMPING = 1e-6  # a line search that ends here has stalled
+# The last step is expected to multiply the residual by four times the factor of the step before,
+# and never by less than a half: its mean is not corrected. On rows of a network under N(0, I) it
+# fell to 0.2 in the median and to 0.6 at worst, which is 1.2 tolerances.
+SAFETY, SMALLEST_CONTRACTION = 4.0, 0.5
+# Below `ROUND_OFF_NEAR` a residual must fall by a factor within so many steps, or it is round-off
+# that keeps it from falling further; sooner where other sums would go on from there.
+ROUND_OFF_NEAR = 0.05
+PATIENCE, SHARED_PATIENCE = (6, 0.9), (2, 0.7)
 
 Fit = tuple[np.ndarray, np.ndarray]  # mean (K, D) and factor (K, D, D) of the weights
 
@@ -53,195 +78,288 @@ class FlowConfig:
     """The method has no options."""
 
 
-def init(num_outputs: int, num_features: int) -> FlowState:
-    """Start at the prior, in coordinates where it is N(0, I)."""
-    identity = jnp.broadcast_to(jnp.eye(num_features), (num_outputs, num_features, num_features))
-    return start_flow(jnp.zeros((num_outputs, num_features)), identity)
-
-
-def step(
-    key: PRNGKey, state: FlowState, rows: Rows, rule: FlowRule = RULE, nodes: Any = None
-) -> tuple[FlowState, FlowInfo]:
-    """Take one damped step; it is deterministic, the key is not used."""
-    del key
-    return flow_step(state, rows, rule, nodes)
-
-
 def run(problem: Problem, config: FlowConfig, settings: RunSettings) -> Outcome:
     """Flow all outputs from the prior to the fixed point."""
     del config
-    return run_gaussian(problem, RULE, settings)
+    return fit_gaussian(problem, settings)
 
 
-def run_gaussian(
-    problem: Problem,
-    rule: FlowRule,
-    settings: RunSettings,
-    *,
-    start: Fit | None = None,
-    plain: bool = False,
-    many_rows: int = MANY_ROWS,
-    share: int = SHARE,
+def fit_gaussian(
+    problem: Problem, settings: RunSettings, rule: FlowRule = RULE, *, start: Fit | None = None
 ) -> Outcome:
-    """Run the flow to maths (5), with a full covariance and no nodes; Laplace is a case of it.
+    """Run the flow to maths (5); Laplace's approximation is a case of it.
 
-    It begins at `start`, means (K, D) and factors (K, D, D) of the weights, as a run with another
-    prior found them. Without one it begins at the prior, or nearer (`engine.approach`); from
-    `many_rows` on with about every `share`-th row: the steps that find the way are then cheap, and
-    all rows are needed only for the last few. Small problems are solved in NumPy (`engine.small`);
-    larger ones share products of all outputs (`engine.products`) up to a size, unless a number of
-    steps is given. With `plain` neither is done, as with rows in a file: these then have the bits
-    of rows in memory.
+    It begins at `start`, means and factors of the weights as a run with another prior found them,
+    or at the prior. With many rows a part of them finds the way, where steps are cheap.
     """
-    free = settings.num_steps is None
-    found = None
+    near = None
     if start is not None:
         scale = problem.prior_scale
-        found = (start[0] - problem.prior_mean) / scale, start[1] / scale[:, None]
-    elif free and find_largest_anywhere(problem.num_rows) >= many_rows:
-        few = sample_rows(problem, share)
-        roughly = replace(settings, tolerance=max(ROUGH, settings.tolerance), report=None)
-        rough = run_gaussian(few, rule, roughly, plain=plain)
-        assert rough.factor is not None, "a flow gives a factor"
-        found = rough.mean, rough.factor
-    if plain:
-        plan = _plan_flow(problem, settings, share=False)
-        outcome = _run_plain(problem, rule, settings, plan, found)
-    elif is_small(problem, rule, settings):
-        outcome = _run_small(problem, rule, settings, found)
-    else:
-        outcome = _run_compiled(problem, rule, settings, found)
-    assert outcome.factor is not None, "a flow gives a factor"
+        near = (start[0] - problem.prior_mean) / scale, start[1] / scale[:, None]
+    elif settings.num_steps is None and problem.num_rows >= MANY_ROWS:
+        rough = max(ROUGH_TOLERANCE, settings.tolerance)
+        few = sample_rows(problem, ROW_SHARE)
+        near = get_fit(fit_gaussian(few, replace(settings, tolerance=rough, report=None), rule))
+    outcome, left = _prepare_outcome(problem), np.arange(problem.num_outputs)
+    for flow in _choose_ways(problem, settings):
+        some = problem if len(left) == problem.num_outputs else problem.select(left)
+        part = flow(some, settings, rule, near)
+        _put(outcome, left, part)
+        left = left[~part.converged]
+        if not len(left):
+            break
+        mean, factor = outcome.mean[left], outcome.factor[left]
+        near = (mean, factor) if np.isfinite(mean).all() and np.isfinite(factor).all() else None
+    settings.tell(problem.num_outputs, problem.num_outputs)
+    outcome.stop_reason = _explain_stop(outcome, settings)
     outcome.factor = make_triangular(outcome.factor)
     return outcome
 
 
-def count_bytes(problem: Problem, settings: RunSettings, rule: FlowRule) -> int:
-    """Return the bytes of the smallest budget in which the problem is solved, by any way."""
-    ways = (False, True) if _may_share(settings) else (False,)
-    needs = [_plan_flow(problem, settings, share=share).least for share in ways]
-    if is_small(problem, rule, settings):
-        # a budget without room for it would have to be solved by programs, with other bits
-        needs.append(count_small_bytes(problem))
-    return max(needs)
+def get_fit(outcome: Outcome) -> Fit:
+    """Return the mean and the factor of a Gaussian."""
+    assert outcome.factor is not None, "a flow gives a factor"
+    return outcome.mean, outcome.factor
 
 
-def count_plain_bytes(problem: Problem, settings: RunSettings) -> int:
-    """Return the same where a run is `plain`."""
-    return _plan_flow(problem, settings, share=False).least
+def _choose_ways(problem: Problem, settings: RunSettings) -> Iterator[Any]:
+    """Yield the places where sums are made, one after another as long as outputs are left."""
+    free = settings.num_steps is None and settings.precision is Precision.FULL
+    D, in_numpy = problem.num_features, False
+    if free and problem.in_memory and count_shards() == 1:
+        work = problem.num_outputs * problem.num_rows * (D * D + AVERAGING)
+        in_numpy = work <= MOST_NUMPY_WORK
+        plan = plan_to_share(problem, settings.memory_budget, 8 * (D + 8) ** 2)
+        if plan is not None and not in_numpy:
+            # A GPU takes another step for all outputs in a tenth of NumPy's time for the last few.
+            last = problem.num_outputs // LAST_SHARE if jax.default_backend() == "cpu" else 0
+            yield partial(_flow_shared, plan=plan, leave=last)
+            in_numpy = last > 0
+    if in_numpy:
+        yield _flow_in_numpy
+    yield _flow_by_blocks
 
 
-def _run_small(
-    problem: Problem,
-    rule: FlowRule,
-    settings: RunSettings,
-    found: Fit | None,
-    share: bool = True,
+def _flow_in_numpy(
+    problem: Problem, settings: RunSettings, rule: FlowRule, near: Fit | None
 ) -> Outcome:
-    """Flow in NumPy, then by compiled programs those outputs that did not converge."""
-    D = problem.num_features
-    start = start_near_prior(problem, D) if found is None else _start_from(*found, D)
-    outcome = flow_small(problem, settings.tolerance, start, near=found is not None)
-    rest = np.flatnonzero(~outcome.converged)
-    if len(rest):
-        begun = None if found is None else (found[0][rest], found[1][rest])
-        _put(outcome, rest, _run_compiled(problem.select(rest), rule, settings, begun, share))
-    settings.tell(problem.num_outputs, problem.num_outputs)
+    outcome, outputs = _prepare_outcome(problem), np.arange(problem.num_outputs)
+    rows = lay_out(problem, outputs, problem.num_rows, on_device=False)
+    state = start_flow(*_list_starts(problem, near, outputs, problem.num_features))
+    way = Way(rows, rule, settings.tolerance, NUM_SHARED_STEPS)
+    _collect(outcome, outputs, way.flow(state))
     return outcome
 
 
-def _run_compiled(
-    problem: Problem,
-    rule: FlowRule,
-    settings: RunSettings,
-    found: Fit | None,
-    share: bool = True,
+def _flow_by_blocks(
+    problem: Problem, settings: RunSettings, rule: FlowRule, near: Fit | None
 ) -> Outcome:
-    """Flow by the products that a plan chooses: those that outputs share only if they may."""
-    plan = _plan_flow(problem, settings, share=share and _may_share(settings))
-    run = _run_shared if plan.shared else _run_plain
-    return run(problem, rule, settings, plan, found)
-
-
-def _may_share(settings: RunSettings) -> bool:
-    """Return whether outputs may share products."""
-    return settings.num_steps is None and settings.precision is Precision.FULL
-
-
-def _plan_flow(problem: Problem, settings: RunSettings, *, share: bool) -> Plan:
-    D = problem.num_features
+    D, K = problem.num_features, problem.num_outputs
     sizes = {"per_output": 8 * (D + 8) ** 2, "per_row": 3 * D + 24}
-    return make_plan(problem, settings.memory_budget, **sizes, pad=True, share=share)
-
-
-def _run_plain(
-    problem: Problem,
-    rule: FlowRule,
-    settings: RunSettings,
-    plan: Plan,
-    found: Fit | None,
-    leave: int = 0,
-) -> Outcome:
-    """Flow by the products of the plan, from what was found before or the prior."""
+    plan = make_plan(problem, settings.memory_budget, **sizes)
     # rounding moves the bound that the line search watches by a share of its D nats
-    slack = rule.slack + problem.num_features * settings.precision.unit
-    return run_flow(
-        problem,
-        plan,
-        rule._replace(precision=settings.precision, slack=slack),
-        tolerance=settings.tolerance,
-        num_steps=settings.num_steps or NUM_STEPS,
-        report=settings.tell,
-        start_of=None if found is None else _start_from(*found, plan.num_features),
-        leave=leave,
+    rule = rule._replace(precision=settings.precision, slack=D * settings.precision.unit)
+    outcome = _prepare_outcome(problem)
+    for places, rows in iterate_outputs(problem, plan):
+        start = _list_starts(problem, near, places, plan.num_features)
+        way = Way(rows, rule, settings.tolerance, settings.num_steps or NUM_STEPS)
+        _collect(outcome, places, way.flow(start_flow(*map(jax.device_put, start))))
+        settings.tell(min(int(places[0]) + len(places), K), K)
+    return outcome
+
+
+def _flow_shared(
+    problem: Problem,
+    settings: RunSettings,
+    rule: FlowRule,
+    near: Fit | None,
+    plan: Plan,
+    leave: int,
+) -> Outcome:
+    turned, U = rotate(problem)
+    outcome, shared = _prepare_outcome(problem), None
+    for places, rows in iterate_outputs(turned, plan):
+        shared = shared or share_rows(rows.features, plan.products)
+        if near is None:
+            state = evaluate_start(start_flow(*approach(rows, rule)), rows, rule, shared)
+        else:
+            state = start_flow(*map(jax.device_put, (near[0][places] @ U, U.T @ near[1][places])))
+            state = evaluate_shared(state, state, rows, rule, shared)
+        way = Way(rows, rule, settings.tolerance, NUM_SHARED_STEPS, shared, leave)
+        _collect(outcome, places, way.flow(state))
+    outcome.mean, outcome.factor = outcome.mean @ U.T, U @ outcome.factor
+    return outcome
+
+
+def _list_starts(problem: Problem, near: Fit | None, places: np.ndarray, wide: int) -> Fit:
+    """Return where outputs start, filled up to `wide` columns: at the prior, or nearer."""
+    K, D, kind = len(places), problem.num_features, problem.dtype
+    mean, factor = np.zeros((K, wide), kind), np.zeros((K, wide, wide), kind)
+    factor[:, range(wide), range(wide)] = 1
+    if near is None:
+        factor[:, range(D), range(D)] = narrow_prior(problem)
+    else:
+        mean[:, :D], factor[:, :D, :D] = near[0][places], near[1][places]
+    return mean, factor
+
+
+@dataclass(frozen=True, eq=False)
+class Ending:
+    """Where the outputs of a group ended."""
+
+    state: FlowState
+    residuals: np.ndarray  # (2, K), of the mean and of the covariance
+    converged: np.ndarray  # (K,)
+    steps: np.ndarray  # (K,)
+
+
+@dataclass(frozen=True, eq=False)
+class Way:
+    """Rows of a group of outputs and how they are summed, and when to stop."""
+
+    rows: Any
+    rule: FlowRule
+    tolerance: float
+    num_steps: int
+    shared: Any = None
+    leave: int = 0  # so many outputs that remain take one unchecked step and are left unconverged
+
+    def evaluate(self, state: FlowState, proposal: FlowState) -> FlowState:
+        """Return the state after a step."""
+        if self.shared is None:
+            return evaluate_proposal(state, proposal, self.rows, self.rule)
+        return evaluate_shared(state, proposal, self.rows, self.rule, self.shared)
+
+    def flow(self, state: FlowState) -> Ending:
+        """Take steps until every output has stopped."""
+        K = len(state.mean)
+        history = Residuals(K, *(PATIENCE if self.shared is None else SHARED_PATIENCE))
+        proposal = final = state
+        done, converged = np.zeros(K, bool), np.zeros(K, bool)
+        residuals, taken = np.full((2, K), np.inf), np.zeros(K, int)
+        for steps in range(self.num_steps + 1):
+            if steps or self.shared is None:
+                state = self.evaluate(state, proposal)
+            proposal, info = propose(state)
+            here = np.stack(jax.device_get(info))
+            residual, last = here.max(axis=0), steps == self.num_steps
+            contraction = 1 if last else history.expect_contraction(residual)
+            good = contraction * residual <= self.tolerance
+            stop = ~done & (good | last | _find_stalled(state) | history.find_lost(residual))
+            left = ~(done | stop)
+            if left.sum() > self.leave:
+                left &= False
+            moved = left | (stop & good & (contraction < 1))
+            if (stop | left).any():
+                final = _keep(stop | left, _keep(moved, proposal, state), final)
+            # after an unchecked step the mean may be off as far as the covariance was
+            ended = np.where(moved, contraction * residual, here)
+            residuals = np.where(stop | left, ended, residuals)
+            taken = np.where(stop | left, steps + moved, taken)
+            converged, done = converged | (stop & good), done | stop | left
+            if done.all():
+                break
+        return Ending(final, residuals, converged, taken)
+
+
+class Residuals:
+    """How the residual of each output has fallen so far."""
+
+    def __init__(self, number: int, patience: int, enough: float) -> None:
+        self._patience, self._enough = patience, enough
+        self._last, self._least = np.full(number, np.inf), np.full(number, np.inf)
+        self._waited = np.zeros(number, int)
+
+    def expect_contraction(self, residual: np.ndarray) -> np.ndarray:
+        """Return the factors by which the next step is expected to multiply the residuals.
+
+        1 where the residual did not fall, or no earlier one is known.
+        """
+        with np.errstate(invalid="ignore"):
+            factor = np.clip(SAFETY * residual / self._last, SMALLEST_CONTRACTION, 1)
+        known = np.isfinite(self._last) & np.isfinite(factor)
+        self._last = residual.copy()
+        return np.where(known, factor, 1)
+
+    def find_lost(self, residual: np.ndarray) -> np.ndarray:
+        """Return the outputs whose residual, small as it is, round-off keeps from falling."""
+        better = residual < self._enough * self._least
+        self._least = np.where(better, residual, self._least)
+        self._waited = np.where(better, 0, self._waited + 1)
+        return (self._waited >= self._patience) & (residual < ROUND_OFF_NEAR)
+
+
+def _find_stalled(state: FlowState) -> np.ndarray:
+    """Return the outputs whose line search has stalled.
+
+    Refuses a problem whose likelihood is not finite where it starts.
+    """
+    damping, bound = jax.device_get((state.damping, state.bound))
+    if (bound == -np.inf).any():
+        fail(
+            "the likelihood is not finite at the prior; rescale the features, narrow "
+            'prior_variance, or pass dtype="float64".'
+        )
+    # refused again and again, or relaxed to nothing because changes are noise
+    return np.asarray((damping > 0) & (damping < SMALLEST_DAMPING))
+
+
+def _keep(which: np.ndarray, chosen: FlowState, other: FlowState) -> FlowState:
+    if isinstance(chosen.mean, np.ndarray):
+        return jax.tree.map(partial(pick, which), chosen, other)
+    return _keep_on_device(jax.device_put(which), chosen, other)
+
+
+@compile_on_call()
+def _keep_on_device(which: jax.Array, chosen: FlowState, other: FlowState) -> FlowState:
+    return jax.tree.map(partial(pick, which), chosen, other)
+
+
+def _prepare_outcome(problem: Problem) -> Outcome:
+    """Return an outcome to fill in as outputs finish."""
+    K, D = problem.num_outputs, problem.num_features
+    return Outcome(
+        mean=np.zeros((K, D), problem.dtype),
+        factor=np.zeros((K, D, D), problem.dtype),
+        converged=np.zeros(K, bool),
+        steps=np.zeros(K, int),
+        time=np.zeros(K),
+        mean_residual=np.zeros(K),
+        covariance_residual=np.zeros(K),
     )
 
 
-def _run_shared(
-    problem: Problem,
-    rule: FlowRule,
-    settings: RunSettings,
-    plan: Plan,
-    found: Fit | None,
-) -> Outcome:
-    """Flow by products that outputs share, then in another way those that did not converge.
-
-    The last few outputs are solved in NumPy: a step of the program would take as long for them as
-    for all, and a program for fewer outputs would have to be compiled.
-    """
-    turned, U = rotate(problem)
-    if found is not None:
-        found = found[0] @ U, U.T @ found[1]
-    few = 0 if settings.compiled else _count_last(problem, rule, plan)
-    limited = replace(settings, num_steps=SHARED_STEPS)
-    outcome = _run_plain(turned, rule, limited, plan, found, leave=few)
-    assert outcome.factor is not None, "a flow gives a factor"
-    outcome.mean, outcome.factor = outcome.mean @ U.T, U @ outcome.factor
-    rest = np.flatnonzero(~outcome.converged)
-    if len(rest):
-        some = problem.select(rest)
-        left = outcome.mean[rest], outcome.factor[rest]
-        near = left if all(np.isfinite(part).all() for part in left) else None
-        quiet = replace(settings, report=None)  # the progress has reached its end
-        run = _run_small if len(rest) <= few else _run_compiled
-        _put(outcome, rest, run(some, rule, quiet, near, share=False))
-    return outcome
+def _collect(outcome: Outcome, places: np.ndarray, ending: Ending) -> None:
+    """Copy outputs to the host; columns of padding are left behind."""
+    D, state = outcome.mean.shape[1], ending.state
+    mean, factor, time = jax.device_get((state.mean, state.factor, state.time))
+    assert outcome.factor is not None
+    outcome.mean[places], outcome.factor[places] = mean[:, :D], factor[:, :D, :D]
+    outcome.time[places], outcome.steps[places] = time, ending.steps
+    outcome.converged[places] = ending.converged
+    outcome.mean_residual[places], outcome.covariance_residual[places] = ending.residuals
 
 
-def _count_last(problem: Problem, rule: FlowRule, plan: Plan) -> int:
-    """Return how many outputs may be left to NumPy: a share of them, and no more than fit.
-
-    The space is that of the compiled programs' own sums, which are over by then. A GPU is left
-    none: it takes another step for all outputs in a tenth of the time.
-    """
-    if rule.expectation is not RULE.expectation or jax.default_backend() != "cpu":
-        return 0
-    D = problem.num_features
-    room = 8 * plan.slots + (count_products(D) // plan.parts if plan.parts else 0)
-    return min(problem.num_outputs // FEW, room // (D + 8))
+def _put(outcome: Outcome, outputs: np.ndarray, part: Outcome) -> None:
+    """Put what a run of some outputs found in the place of what was known before."""
+    for name in ("mean", "factor", "converged", "mean_residual", "covariance_residual"):
+        getattr(outcome, name)[outputs] = getattr(part, name)
+    outcome.steps[outputs] += part.steps
+    outcome.time[outputs] += part.time
 
 
-def make_triangular(factor: np.ndarray) -> np.ndarray:
+def _explain_stop(outcome: Outcome, settings: RunSettings) -> str:
+    """Say why outputs that did not converge stopped."""
+    if outcome.converged.all():
+        return ""
+    if (outcome.steps[~outcome.converged] >= (settings.num_steps or NUM_STEPS)).any():
+        return "the number of steps ran out"
+    if settings.precision is not Precision.FULL:
+        return f"{settings.precision} products are too coarse for it; try precision='full'"
+    return "no step raises the evidence bound any more: round-off; try dtype='float64'"
+
+
+def make_triangular(factor: Any) -> np.ndarray:
     """Return the lower triangular G with the same GGᵀ, whatever way the flow took to its own.
 
     Draws are m + G times noise, so that they then depend on the posterior alone.
@@ -259,27 +377,3 @@ def _triangulate(factor: Any, xp: Any) -> Any:
 
 
 _triangulate_on_device = compile_on_call(static_argnames="xp")(_triangulate)
-
-
-def _put(outcome: Outcome, outputs: np.ndarray, found: Outcome) -> None:
-    """Put what a second run found of some outputs in the place of what the first did."""
-    names = ("mean", "factor", "converged", "mean_residual", "covariance_residual")
-    for name in names:
-        getattr(outcome, name)[outputs] = getattr(found, name)
-    outcome.steps[outputs] += found.steps
-    outcome.time[outputs] += found.time
-    outcome.stop_reason = found.stop_reason
-
-
-def _start_from(mean: np.ndarray, factor: np.ndarray, wide: int) -> Start:
-    """Start where another run of the flow ended, filled up to `wide` columns."""
-    fill = wide - mean.shape[1]
-
-    def start_of(k: int) -> tuple[np.ndarray, np.ndarray]:
-        if not fill:
-            return mean[k], factor[k]
-        filled = np.pad(factor[k], (0, fill))
-        filled[range(-fill, 0), range(-fill, 0)] = 1
-        return np.pad(mean[k], (0, fill)), filled
-
-    return start_of

@@ -6,9 +6,9 @@ exceeds it, on the average over the D directions, by docs/maths.md (24),
     shift = (E[z·∇u] − |E[∇u]|²) / D,          u(z) = ½|z|² − U(z),
 
 where u is constant if the posterior is the Gaussian. Where u varies little, the shift is E|∇u|²/D
-under the Gaussian, which a few draws from it tell. Outputs for which that is not small (`SLIGHT`)
-get a few short chains of the exact posterior (`engine.hamiltonian`). Four things keep the noise of
-their estimate down:
+under the Gaussian, which a few draws from it tell. Outputs for which that is not small
+(`SLIGHT_SHIFT`) get a few short chains of the exact posterior (`trajectories`). Four things keep
+the noise of their estimate down:
 
 - z·∇u has little of it where u is small, other than |z|² − D has.
 - Chains run in pairs with opposite momenta, whose odd parts cancel; |E[∇u]|² is a product of
@@ -34,9 +34,8 @@ from typing import Any
 import jax
 import numpy as np
 
-from lastlayer.devices import find_largest_anywhere
 from lastlayer.outcome import Outcome, RunSettings, make_keys
-from lastlayer.plan import Plan, make_plan
+from lastlayer.plan import Plan, divide_evenly, make_plan
 from lastlayer.problem import Problem
 from lastlayer.trajectories import (
     Chains,
@@ -49,9 +48,10 @@ from lastlayer.trajectories import (
 
 TOO_FAR = 1 / 8  # of a variance
 CALLED_FAR = 0.95 * TOO_FAR  # a miss is worse than a false alarm, and far outputs are fewer
-NOISE = 0.75  # of one trajectory, relative variance: 0.5 to 0.9 on one network under three priors
-FEWEST_ALIKE, TINY = 8, 1e-3
-SLIGHT = 0.01  # a shift that draws from the Gaussian are enough for
+# Relative variance of the estimate from one trajectory: 0.5 to 0.9 on one network, three priors.
+TRAJECTORY_NOISE = 0.75
+FEWEST_ALIKE, LEAST_SHIFT = 8, 1e-3
+SLIGHT_SHIFT = 0.01  # a shift that draws from the Gaussian are enough for
 NUM_DRAWS = 8
 GROUP = 96  # outputs together on a CPU, where those with as many leaps should not wait for others
 NUM_CHAINS = 4  # the fewest with two halves of pairs; longer chains tell more than many
@@ -60,7 +60,7 @@ SKIPPED = 2  # of them: the chains are still near their starts
 PER_FEATURE = 1 / 12  # transitions; the flow's products grow with D as well, and cost thrice these
 WORK = 4e6  # rows × outputs × draws that take no time worth saving
 # Transitions of the looks, as shares of all; a factor from the limit that asks for the next look.
-LOOKS, NEAR = (3 / 8, 1 / 8, 1 / 8, 1 / 8), (1.8, 1.4, 1.2)
+LOOKS, LOOK_AGAIN = (3 / 8, 1 / 8, 1 / 8, 1 / 8), (1.8, 1.4, 1.2)
 
 
 def is_far(outcome: Outcome) -> np.ndarray:
@@ -70,7 +70,7 @@ def is_far(outcome: Outcome) -> np.ndarray:
 
 
 def diagnose_gaussian(
-    problem: Problem, outcome: Outcome, settings: RunSettings, *, slight: float = SLIGHT
+    problem: Problem, outcome: Outcome, settings: RunSettings, *, slight: float = SLIGHT_SHIFT
 ) -> np.ndarray:
     """Return the covariance shift of each output, maths (24); NaN but for Gaussians of full rank.
 
@@ -88,11 +88,9 @@ def diagnose_gaussian(
         tally.keep(own, chains)
     doubtful = near = np.flatnonzero(~(shift < slight))  # NaN is doubtful, too
     first = 1
-    for number, factor in zip(_count_transitions(problem), (*NEAR, 1.0), strict=True):
+    for number, factor in zip(_count_transitions(problem), (*LOOK_AGAIN, 1.0), strict=True):
         if not len(near):
             break
-        # streamed rows have their own order, and are read for all outputs alike
-        near = near if problem.in_memory else every
         # as many chains as at the first look, dealt evenly to those that are left
         copies = max(len(doubtful) // len(near), 1)
         _watch(problem, outcome, settings, rule, near, copies, tally, first, number)
@@ -105,7 +103,7 @@ def diagnose_gaussian(
 
 def average_alike(problem: Problem, shift: np.ndarray) -> np.ndarray:
     """Give outputs with the same rows and prior, hence the same posterior, one estimate."""
-    if not problem.in_memory or jax.process_count() > 1:
+    if not problem.in_memory:
         return shift
     columns = [problem.targets, np.broadcast_to(problem.counts.T, problem.targets.T.shape).T]
     columns.append(np.broadcast_to(problem.prior_mean, (len(shift), problem.num_features)).T)
@@ -140,8 +138,7 @@ class Tally:
 
 def _count_transitions(problem: Problem) -> list[int]:
     """Return how many transitions each look takes, alike however the rows are dealt."""
-    rows_everywhere = float(find_largest_anywhere(problem.num_rows)) * jax.process_count()
-    cheap = WORK / (rows_everywhere * problem.num_outputs * NUM_CHAINS)
+    cheap = WORK / (problem.num_rows * problem.num_outputs * NUM_CHAINS)
     number = np.clip(max(problem.num_features * PER_FEATURE, cheap), FEWEST, MOST)
     first, *others = (int(share * int(number)) for share in LOOKS)
     return [SKIPPED + max(first, min(int(cheap), MOST)), *(max(other, 1) for other in others)]
@@ -163,9 +160,9 @@ def _watch(
     assert tally.chains is not None, "chains are started first"
     which = np.repeat(np.arange(copies), len(outputs))
     outputs = np.tile(outputs, copies)
-    if problem.in_memory:  # neighbours then take about as many leaps
-        order = np.argsort(-np.asarray(tally.chains.step_size)[outputs], kind="stable")
-        outputs, which = outputs[order], which[order]
+    # neighbours then take about as many leaps
+    order = np.argsort(-np.asarray(tally.chains.step_size)[outputs], kind="stable")
+    outputs, which = outputs[order], which[order]
     inward, bend = np.zeros(len(outputs)), np.zeros((len(outputs), 2, D))
     ended = []
     for some, target in _iterate_targets(problem, outcome, settings, outputs):
@@ -189,10 +186,9 @@ def _iterate_targets(
 ) -> Iterator[tuple[np.ndarray, Target]]:
     """Yield a list of outputs in groups: their places in the list, and posteriors."""
     assert outcome.factor is not None, "a Gaussian has a factor"
-    plan, K = plan_diagnosis(problem, settings), len(outcome.mean)
-    small = problem.in_memory and jax.default_backend() == "cpu"
-    parts = max(-(-K // plan.slots), -(-K // GROUP) if small else 1)
-    return iterate_targets(problem, outcome.mean, outcome.factor, plan, outputs, -(-K // parts))
+    plan = plan_diagnosis(problem, settings)
+    together = divide_evenly(len(outcome.mean), plan.slots)
+    return iterate_targets(problem, outcome.mean, outcome.factor, plan, outputs, together)
 
 
 def plan_diagnosis(problem: Problem, settings: RunSettings) -> Plan:
@@ -203,7 +199,6 @@ def plan_diagnosis(problem: Problem, settings: RunSettings) -> Plan:
         settings.memory_budget,
         per_output=4 * D * D + 8 * (NUM_DRAWS + NUM_CHAINS) * D,
         per_row=4 * (NUM_DRAWS + NUM_CHAINS),
-        pad=True,
         cpu_slots=GROUP,
     )
 
@@ -225,8 +220,9 @@ def shrink_to_mean(shift: np.ndarray, number: np.ndarray) -> np.ndarray:
     """
     if len(shift) < FEWEST_ALIKE:
         return shift
-    noise = NOISE / number
-    y = np.log(np.maximum(shift, TINY)) + noise / 2  # the logarithm of what is noisy is too low
+    noise = TRAJECTORY_NOISE / number
+    # the logarithm of what is noisy is too low
+    y = np.log(np.maximum(shift, LEAST_SHIFT)) + noise / 2
     spread = max(np.var(y, ddof=1) - noise.mean(), 0.0)
     weight = 1 / (spread + noise)
     mean = (weight * y).sum() / weight.sum()

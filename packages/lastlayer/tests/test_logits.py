@@ -11,7 +11,7 @@ from scipy.special import expit, ndtr
 
 from lastlayer.logits import (
     FITTED,
-    IN_CACHE,
+    PROGRAM_CACHE,
     choose_nodes,
     compute_moments,
     make_kolmogorov_nodes,
@@ -84,7 +84,7 @@ def test_slope_is_the_derivative_of_the_probability() -> None:
 def test_large_arrays_are_cut_without_a_trace() -> None:
     """Outputs that do not divide into equal parts are filled up; nothing of that may remain."""
     rng = np.random.default_rng(0)
-    mean = rng.normal(0, 5, (7, IN_CACHE // 3)).astype(np.float32)
+    mean = rng.normal(0, 5, (7, PROGRAM_CACHE // 3)).astype(np.float32)
     variance = rng.gamma(1, 2, mean.shape).astype(np.float32)
     whole = compute_moments(jnp.asarray(mean), jnp.asarray(variance))
     for row in (0, 3, 6):

@@ -1,7 +1,6 @@
-"""Rows cut over devices and over processes: the posterior of one device, to round-off."""
+"""Rows cut over devices: the posterior of one device, to round-off."""
 
 import os
-import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -68,49 +67,6 @@ def test_every_method_on_every_number_of_devices(tmp_path: Path, method: str, de
     finished(process)
     atol = 1e-5 if flows or method == "hmc" else 1e-11
     assert_same(tmp_path / "found.npz", expected, atol)
-
-
-def joined(outs: list[Path], *mistake: str) -> list[subprocess.Popen[str]]:
-    """A process for each, with rows of its own on two devices, joined over loopback."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        address = f"127.0.0.1:{free.getsockname()[1]}"
-    return [
-        started(out, "exact-flow", "all", address, str(rank), *mistake, devices=2)
-        for rank, out in enumerate(outs)
-    ]
-
-
-@pytest.mark.slow
-def test_two_processes_with_rows_of_their_own_find_what_one_finds(tmp_path: Path) -> None:
-    """301 rows here and 300 there."""
-    outs = [tmp_path / "0.npz", tmp_path / "1.npz"]
-    processes = joined(outs)
-    expected = on_one_device("exact-flow")
-    for process in processes:
-        finished(process)
-    for out in outs:
-        assert_same(out, expected)
-        with np.load(out) as arrays:
-            assert arrays["device"] == "4 × cpu"  # both processes saw all of them
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("mistake", "first", "second"),
-    [
-        ("nan", "another process of this run gave up", "features must be finite"),
-        ("prior", "all processes must agree on prior_variance.", "agree on prior_variance."),
-    ],
-)
-def test_what_one_process_refuses_no_other_waits_for(
-    tmp_path: Path, mistake: str, first: str, second: str
-) -> None:
-    processes = joined([tmp_path / "0.npz", tmp_path / "1.npz"], mistake)
-    for process, said in zip(processes, (first, second), strict=True):
-        output, _ = process.communicate(timeout=60)
-        assert process.returncode == 1, output
-        assert said in output
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,256 @@
+"""One fixed point, wherever its sums are made: in NumPy, by shared products, or by blocks."""
+
+import logging
+from dataclasses import replace
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy.special import expit
+
+from lastlayer import laplace, sample_posterior, variational
+from lastlayer.flow import start_flow
+from lastlayer.logits import compute_moments
+from lastlayer.outcome import Outcome, RunSettings
+from lastlayer.plan import plan_to_share
+from lastlayer.problem import Likelihood, Problem, narrow_prior, sample_rows
+from lastlayer.rows import lay_out
+from lastlayer.shared import approach, evaluate_start, rotate, share_rows
+from lastlayer.variational import RULE, _flow_by_blocks, _flow_in_numpy, fit_gaussian
+from problems import sample_compiled, small
+
+RNG = np.random.default_rng(0)
+N, D, K = 120, 5, 4
+PSI = RNG.standard_normal((N, D))
+LOGITS = 1.5 * PSI @ RNG.standard_normal((D, K)) + RNG.logistic(size=(N, K))
+LABELS = (LOGITS > 0).astype(float)
+WEIGHED = RNG.integers(0, 3, (N, K)).astype(float)
+SOME = np.array([1.0, 0.0, 1.0, 1.0])  # the second output has no labels
+CASES = {
+    "labels": {"targets": LABELS},
+    "single precision": {"targets": LABELS, "dtype": "float32"},
+    "counts of rows": {"targets": 2 * LABELS, "counts": np.full(N, 2.0)},
+    "counts of targets": {"targets": LABELS * WEIGHED, "counts": WEIGHED},
+    "means of their own": {"targets": LABELS, "prior_mean": RNG.standard_normal((K, D))},
+    "few rows, wide prior": {
+        "features": PSI[:3],
+        "targets": LABELS[:3],
+        "prior_variance": 100.0,
+    },
+    "separable": {"targets": (PSI[:, :2] > 0).astype(float), "prior_variance": 100.0},
+    "variances of their own": {"targets": LABELS, "prior_variance": [[0.1], [1], [1], [9]]},
+    "no row that counts": {"targets": 0 * LABELS, "counts": np.zeros(N)},
+    "an output without labels": {
+        "targets": LABELS * SOME,
+        "counts": np.tile(SOME, (N, 1)),
+        "prior_variance": [[0.1], [1], [1], [9]],
+    },
+}
+
+
+SETTINGS = RunSettings(num_particles=20, num_steps=None, tolerance=5e-4, seed=0, memory_budget=None)
+
+
+@pytest.fixture
+def compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leave nothing to NumPy."""
+    monkeypatch.setattr(variational, "MOST_NUMPY_WORK", 0)
+    monkeypatch.setattr(variational, "LAST_SHARE", 10**9)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_numpy_has_the_posterior_of_compiled_programs(name: str) -> None:
+    """Both stop within 1e-7 (float32: 5e-4) posterior sd of the fixed point: twice that is near."""
+    asked = {"features": PSI, "diagnose": False} | CASES[name]
+    near = 1e-3 if "dtype" in asked else 2e-7
+    quick, plain = sample_posterior(**asked), sample_compiled(**asked)
+    assert quick.info.converged
+    assert plain.info.converged
+    sd = np.sqrt(np.diagonal(plain.covariance, axis1=1, axis2=2))
+    assert np.abs((quick.mean - plain.mean) / sd).max() < near
+    ratio = np.matmul(np.linalg.inv(plain.covariance.astype(float)), quick.covariance)
+    assert np.linalg.norm(ratio - np.eye(D), axis=(1, 2)).max() < 3 * near
+
+
+def test_small_problems_compile_no_program(caplog: pytest.LogCaptureFixture) -> None:
+    """New sizes, so that no earlier test compiled."""
+    with jax.log_compiles(True), caplog.at_level(logging.WARNING, "jax"):
+        sample_posterior(PSI[:97, :3], LABELS[:97], diagnose=False).predict_proba(PSI[:31, :3])
+    assert "Finished XLA compilation" not in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("dtype", "near", "least"), [(np.float32, 5e-6, 1e-12), (np.float64, 1e-13, 1e-100)]
+)
+def test_moments_in_numpy_are_those_of_the_program(dtype: type, near: float, least: float) -> None:
+    """Relative, but for tails e^(−z²/2) so thin that the rounding of z²/2 shows."""
+    mean = np.concatenate([np.linspace(-40, 40, 81), 10 ** np.linspace(-3, 3, 40)])
+    mu, v = (x.ravel().astype(dtype) for x in np.meshgrid(mean, 10.0 ** np.arange(-6, 9)))
+    with jax.enable_x64(dtype is np.float64):
+        expected = jax.device_get(jax.jit(compute_moments)(mu, v))
+    for found, other in zip(compute_moments(mu, v), expected, strict=True):
+        np.testing.assert_allclose(found, other, rtol=near, atol=least)
+
+
+def make_problem(
+    num_outputs: int = 3, variance: float = 1.0, strength: float = 1.0, dtype: str = "float32"
+) -> Problem:
+    """Rows whose classes overlap (strength 1) or are separable (100), with counts."""
+    rng = np.random.default_rng(0)
+    x = np.concatenate([np.ones((300, 1)), rng.normal(size=(300, 6))], axis=1).astype(dtype)
+    counts = rng.integers(1, 20, 300)
+    rate = expit(strength * x @ rng.normal(size=(7, num_outputs)))
+    targets = rng.binomial(counts[:, None], rate)
+    return Problem.build(x, targets, counts, 0.0, variance, Likelihood.BERNOULLI, dtype)
+
+
+def assert_same(found: Outcome, expected: Outcome, tolerance: float) -> None:
+    assert found.converged.all()
+    assert expected.converged.all()
+    sd = np.linalg.norm(expected.factor, axis=2)
+    assert (np.abs(found.mean - expected.mean) / sd).max() < tolerance
+    np.testing.assert_allclose(np.linalg.norm(found.factor, axis=2), sd, rtol=tolerance)
+
+
+@pytest.mark.usefixtures("compiled")
+@pytest.mark.parametrize("rule", [RULE, laplace.RULE], ids=["flow", "Laplace"])
+@pytest.mark.parametrize(("variance", "strength"), [(1.0, 1.0), (5.0, 100.0)])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_shared_products_blocks_and_numpy_give_one_posterior(
+    rule: object, variance: float, strength: float, dtype: str
+) -> None:
+    """Each run is within its tolerance of the fixed point, so within twice that of each other."""
+    problem = make_problem(variance=variance, strength=strength, dtype=dtype)
+    settings = replace(SETTINGS, tolerance=5e-4 if dtype == "float32" else 1e-7)
+    with jax.enable_x64(dtype == "float64"), jax.default_matmul_precision("highest"):
+        found = fit_gaussian(problem, settings, rule)
+        blocks = _flow_by_blocks(problem, settings, rule, None)
+        in_numpy = _flow_in_numpy(problem, settings, rule, None)
+    for other in (blocks, in_numpy):
+        other.factor = variational.make_triangular(other.factor)
+        assert_same(found, other, 2 * settings.tolerance)
+    assert found.steps.max() <= blocks.steps.max() + 1
+
+
+def test_the_flow_starts_nearer_than_the_prior() -> None:
+    """Separable rows, where the curvature at the prior is far too large: the bound starts higher.
+
+    An output does not depend on which others start with it.
+    """
+    problem, _ = rotate(make_problem(num_outputs=5, variance=5.0, strength=100.0))
+    rows = lay_out(problem, slice(0, 5), 300)
+    shared = share_rows(rows.features, products=True)
+    mean, factor = approach(rows, RULE)
+    prior = jnp.zeros((5, 7)), jnp.tile(jnp.diag(narrow_prior(problem)), (5, 1, 1))
+    near, far = (
+        evaluate_start(start_flow(*start), rows, RULE, shared) for start in ((mean, factor), prior)
+    )
+    assert (near.bound > far.bound).all()
+    again, _ = approach(lay_out(problem, slice(0, 2), 300), RULE)
+    np.testing.assert_allclose(again, mean[:2], rtol=1e-4, atol=1e-4)
+
+
+def test_a_flow_starts_from_the_solution_for_a_similar_prior() -> None:
+    """Prior variance 1 from 1.1; in weights, since the coordinates w depend on the variance."""
+    wider, problem = make_problem(variance=1.1), make_problem()
+    near, expected = (fit_gaussian(each, SETTINGS) for each in (wider, problem))
+    scaled = near.mean * wider.prior_scale, near.factor * wider.prior_scale[:, None]
+    found = fit_gaussian(problem, SETTINGS, start=scaled)
+    again = fit_gaussian(problem, SETTINGS, start=(expected.mean, expected.factor))
+    assert_same(found, expected, 1e-3)
+    # one more where no step before the first says how fast residuals fall
+    assert found.steps.max() <= expected.steps.max() + 1
+    assert (again.steps == 0).all()  # it is within the tolerance where it starts
+
+
+def test_products_are_held_where_there_is_room() -> None:
+    problem = make_problem()
+    # 300 rows of 7 features have products of 34 kB, and everything else takes 85 kB
+    plans = [plan_to_share(problem, budget, 8 * 15**2) for budget in (None, 250_000, 180_000)]
+    assert [plan.products for plan in plans if plan] == [True, True, False]
+    assert plan_to_share(problem, 100_000, 8 * 15**2) is None
+
+
+@pytest.mark.usefixtures("compiled")
+def test_outputs_that_shared_products_cannot_solve_go_on_by_blocks() -> None:
+    """Features of sizes 1 and 1e9: in float32 H has no digit left of the small ones."""
+    problem = make_problem()
+    features = problem.features * np.array([1e9, 1, 1, 1, 1, 1, 1], np.float32)
+    problem = replace(problem, features=features)
+    with jax.default_matmul_precision("highest"):
+        found = fit_gaussian(problem, SETTINGS)
+        expected = _flow_by_blocks(problem, SETTINGS, RULE, None)
+        expected.factor = variational.make_triangular(expected.factor)
+    assert_same(found, expected, 2e-3)
+
+
+@pytest.mark.parametrize("products", [True, False])
+def test_products_give_variances_and_curvatures(products: bool) -> None:
+    """(26) against the plain formulas; float64, so that only round-off is allowed."""
+    rng = np.random.default_rng(0)
+    psi, G, w = rng.normal(size=(40, 5)), rng.normal(size=(3, 5, 5)), rng.random((3, 40))
+    with jax.enable_x64(True):
+        shared = share_rows(jnp.asarray(psi)[None], products)
+        v = shared.compute_variances(jnp.asarray(G))
+        H = shared.compute_curvatures(jnp.asarray(w))
+    P = G @ G.swapaxes(1, 2)
+    np.testing.assert_allclose(v, np.einsum("ni,kij,nj->kn", psi, P, psi), rtol=1e-12)
+    np.testing.assert_allclose(H, np.einsum("kn,ni,nj->kij", w, psi, psi), rtol=1e-12, atol=1e-12)
+
+
+def test_rotation_changes_only_coordinates() -> None:
+    """Logits of prior mean and weights are the same, and the prior of w' is N(0, I)."""
+    problem = replace(make_problem(variance=3.0), prior_mean=np.full((1, 7), 0.5, np.float32))
+    turned, U = rotate(problem)
+    w = np.random.default_rng(1).normal(size=(2, 7)).astype(np.float32)
+    np.testing.assert_allclose(U.T @ U, np.eye(7), atol=1e-6)
+    plain = problem.features @ problem.to_weights(w)[0]
+    np.testing.assert_allclose(turned.features @ turned.to_weights(w @ U)[0], plain, rtol=1e-4)
+
+
+def test_the_last_outputs_end_in_numpy_where_compiled_programs_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Up to six of 48 may be left over; in float64, so that nothing but the way can differ."""
+    rng = np.random.default_rng(1)
+    psi = rng.standard_normal((3_000, 24))
+    strength = np.geomspace(0.1, 8, 48)  # the strongest take more steps
+    targets = rng.random((3_000, 48)) < 1 / (1 + np.exp(-psi[:, :1] * strength))
+    problem = Problem.build(psi, targets, None, 0.0, 9.0, Likelihood.BERNOULLI, np.float64)
+    told: list[tuple[int, int]] = []
+    settings = replace(SETTINGS, tolerance=1e-7, report=lambda *progress: told.append(progress))
+    with jax.enable_x64(True):
+        ended = fit_gaussian(problem, settings)
+        monkeypatch.setattr(variational, "LAST_SHARE", 10**9)
+        compiled = fit_gaussian(problem, settings)
+    assert told[-1] == (48, 48)
+    assert compiled.converged.all()
+    assert ended.converged.all()
+    assert not np.array_equal(ended.mean, compiled.mean), "or no output was left to NumPy"
+    np.testing.assert_allclose(ended.mean, compiled.mean, atol=1e-6)
+    np.testing.assert_allclose(ended.factor, compiled.factor, atol=1e-6)
+
+
+def test_many_rows_begin_with_a_share_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same fixed point, in no more steps over all rows than from the prior."""
+    rng = np.random.default_rng(0)
+    x = np.concatenate([np.ones((4_001, 1)), rng.normal(size=(4_001, 7))], axis=1)
+    t = (rng.random(4_001) < 1 / (1 + np.exp(9 - 4 * x[:, 1]))).astype(float)
+    given = x.astype(np.float32), np.stack([t] * 3, 1), None, 0.0, 100.0
+    problem = Problem.build(*given, Likelihood.BERNOULLI, None)
+    expected = fit_gaussian(problem, replace(SETTINGS, num_steps=1_000))  # by blocks, from there
+    monkeypatch.setattr(variational, "MANY_ROWS", 4_000)
+    monkeypatch.setattr(variational, "ROW_SHARE", 2)
+    found = fit_gaussian(problem, SETTINGS)
+    assert found.steps.max() <= expected.steps.max()
+    assert_same(found, expected, 1e-3)
+
+
+def test_a_share_of_the_rows_counts_for_all() -> None:
+    features, targets = small(num_outputs=3, num_rows=4_001, num_features=8)
+    problem = Problem.build(features, targets, None, 0.0, 1.0, Likelihood.BERNOULLI, None)
+    few = sample_rows(problem, 4)
+    assert 900 < few.num_rows < 1_100
+    assert few.total_count == pytest.approx(4_001, rel=0.05)
+    np.testing.assert_array_equal(few.targets[64], 4 * targets[256])
