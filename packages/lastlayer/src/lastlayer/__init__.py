@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING, Any
 from lastlayer.errors import import_name
 
 if TYPE_CHECKING:
+    from lastlayer.arguments import METHODS, RunOptions
     from lastlayer.head import LastLayer
     from lastlayer.info import Info
     from lastlayer.network_flow import sample_network
     from lastlayer.outcome import Snapshot
     from lastlayer.posterior import Entropies, Posterior
     from lastlayer.problem import Likelihood
-    from lastlayer.sampling import METHODS, sample_posterior
+    from lastlayer.sampling import sample_posterior
 
 __all__ = [
     "METHODS",
@@ -29,6 +30,7 @@ __all__ = [
     "LastLayer",
     "Likelihood",
     "Posterior",
+    "RunOptions",
     "Snapshot",
     "sample_network",
     "sample_posterior",
@@ -41,6 +43,7 @@ _HOME = {
     "LastLayer": "head",
     "Likelihood": "problem",
     "Posterior": "posterior",
+    "RunOptions": "arguments",
     "Snapshot": "outcome",
     "sample_network": "network_flow",
     "sample_posterior": "sampling",

@@ -1,17 +1,18 @@
-"""The table of methods, and the checks of the arguments of `sample_posterior` before it computes.
+"""What `sample_posterior` may be given, checked before anything is computed: the table of methods.
 
-A new method is a file beside this one and a line in `METHODS`. A `Request` holds the arguments of
-`sample_posterior`.
+A new method is a module with a config class and `run(problem, config, settings)`, which returns an
+`Outcome`, and a line in `METHODS`.
 """
 
+import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from types import SimpleNamespace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
 
-from lastlayer import algorithm1, algorithm1_run, exact, laplace, nuts, variational
+from lastlayer import algorithm1_run, exact, laplace, nuts, variational
+from lastlayer.algorithm1 import DropoutConfig
 from lastlayer.checks import (
     check_bool,
     check_callable,
@@ -26,18 +27,76 @@ from lastlayer.checks import (
     name_argument,
 )
 from lastlayer.compiling import Precision
+from lastlayer.errors import did_you_mean
+from lastlayer.exact import HmcConfig
 from lastlayer.machine import measure_memory
-from lastlayer.outcome import Outcome, RunSettings
-from lastlayer.prior_choice import FEWEST_ROWS, Question
+from lastlayer.nuts import NutsConfig
+from lastlayer.outcome import Observer, Outcome, Report, RunSettings
+from lastlayer.prior import FEWEST_ROWS, Question
 from lastlayer.problem import Likelihood, Problem, collapse
 from lastlayer.seeds import choose_seed
 from lastlayer.streaming import StreamedProblem, is_streamed
+from lastlayer.variational import FlowConfig
 
 FEWEST_PARTICLES = 200
 MOST_STEPS = 10**9
 MOST_EVIDENCE = 1e9
-SHARED = 0.25  # a smaller share of common rows may be chance, with few discrete features
-CHOICES = ("held-out", "evidence")  # ways to choose the prior's variance
+SHARED_ROWS = 0.25  # a smaller share of common rows may be chance, with few discrete features
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunOptions:
+    """Options of `sample_posterior` that are not about the data, the prior or the method.
+
+    num_steps : int, optional
+        The most steps to take; by default the method's own limit.
+    tolerance : float, optional
+        Residual of the fixed-point equations, in posterior standard deviations, at which a flow has
+        converged; 5e-4 in float32 and 1e-7 in float64 by default.
+    dtype : "float32" or "float64", optional
+        By default that of the features; whole numbers are taken as float64.
+    evidence : number
+        b, from 1e-9 to 1e9, the weight of the data against the prior: counts and targets times b,
+        so that the posterior is proportional to likelihoodᵇ × prior. 1 is Bayes' rule.
+    memory_budget : int, optional
+        Bytes of working space; by default a quarter of the device's memory. Features in a file
+        (`numpy.memmap`, zarr, HDF5) that do not fit are read chunk by chunk.
+    devices : "all", int or list, optional
+        Split the rows over these JAX devices; one device by default.
+    precision : "full", "tf32" or "bf16"
+        How many digits the operands of the flow's large matrix products keep.
+    observe : callable, optional
+        Called with a `Snapshot` after every step of a method that moves an ensemble along τ.
+    report : callable, optional
+        Called from time to time with two whole numbers: the work done so far, and all of the work.
+    """
+
+    num_steps: int | None = None
+    tolerance: float | None = None
+    dtype: Any = None
+    evidence: float = 1.0
+    memory_budget: int | None = None
+    devices: Any = None
+    precision: str = Precision.FULL
+    observe: Observer | None = None
+    report: Report | None = None
+
+    def __post_init__(self) -> None:
+        if self.num_steps is not None:
+            check_int(self.num_steps, "num_steps", least=1, most=MOST_STEPS)
+        if self.tolerance is not None:
+            check_positive(self.tolerance, "tolerance")
+        if self.memory_budget is not None:
+            check_positive(self.memory_budget, "memory_budget")
+        check_choice(self.precision, "precision", list(Precision))
+        check_callable(self.observe, "observe")
+        check_callable(self.report, "report")
+        b = check_positive(self.evidence, "evidence")
+        if not 1 / MOST_EVIDENCE <= b <= MOST_EVIDENCE:
+            fail(
+                f"evidence must lie between {1 / MOST_EVIDENCE:g} and {MOST_EVIDENCE:g}, got "
+                f"{b:g}; 1 is Bayes' rule, and 0.1 lets ten rows count as one."
+            )
 
 
 @dataclass(frozen=True)
@@ -53,70 +112,54 @@ class Method:
 
 
 METHODS = {
-    "exact-flow": Method(
-        variational.FlowConfig,
-        variational.run,
-        gaussian=True,
-        everywhere=True,
-    ),
-    "dropout-deterministic": Method(
-        algorithm1.DropoutConfig,
-        algorithm1_run.run,
-        observable=True,
-    ),
-    "laplace": Method(
-        variational.FlowConfig,
-        laplace.run,
-        gaussian=True,
-        everywhere=True,
-    ),
-    "hmc": Method(exact.HmcConfig, exact.run, everywhere=True, draws=1_600),
-    "nuts": Method(nuts.NutsConfig, nuts.run, draws=4_000),
+    "exact-flow": Method(FlowConfig, variational.run, gaussian=True, everywhere=True),
+    "dropout-deterministic": Method(DropoutConfig, algorithm1_run.run, observable=True),
+    "laplace": Method(FlowConfig, laplace.run, gaussian=True, everywhere=True),
+    "hmc": Method(HmcConfig, exact.run, everywhere=True, draws=1_600),
+    "nuts": Method(NutsConfig, nuts.run, draws=4_000),
 }
 DEFAULT, EXACT = "exact-flow", "hmc"  # for yes/no outputs, and for a softmax
 EVERYWHERE = ", ".join(name for name, method in METHODS.items() if method.everywhere)
-OBSERVABLE = ", ".join(name for name, method in METHODS.items() if method.observable)
 
 
-def check_per_output(problem: Problem, method: str) -> None:
-    """Check that the method takes counts of single targets."""
-    if problem.in_memory and problem.counts.ndim == 2 and not METHODS[method].everywhere:
-        fail(f"counts of shape (N, K) are for {EVERYWHERE}; method {method!r} takes one per row.")
+def check_method(
+    method: str, options: dict[str, Any], others: tuple[str, ...] = ()
+) -> tuple[Any, RunOptions]:
+    """Return the configuration of a method, and the options of the run.
+
+    Refuses unknown methods and options; `others` are arguments that may have been misspelt.
+    """
+    check_choice(method, "method", METHODS)
+    own = [field.name for field in fields(METHODS[method].config)]
+    shared = [field.name for field in fields(RunOptions)]
+    for name in options:
+        if name not in [*own, *shared]:
+            takes = f"; it takes {', '.join(own) or 'none'}."
+            near = did_you_mean(name, [*own, *shared, *others])
+            fail(f"method {method!r} has no option {name!r}{near or takes}")
+    config = METHODS[method].config(**{k: v for k, v in options.items() if k in own})
+    return config, RunOptions(**{k: v for k, v in options.items() if k in shared})
 
 
-def choose_rounded_dtype(dtype: Any, precision: str) -> str:
-    """Return float32, the only precision of a run with rounded products."""
-    if dtype is not None and choose_dtype(None, dtype) == np.float64:
-        fail(f"precision={precision!r} goes with float32; leave out dtype, or use 'full'.")
-    return "float32"
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """The arguments of `sample_posterior`."""
 
-
-def choose_particle_number(given: int | None, method: Method, problem: Problem) -> int:
-    """Return J: as given, provided that it fits into memory, or by default enough for D."""
-    if given is None:
-        return method.draws or max(FEWEST_PARTICLES, 2 * problem.num_features)
-    J = check_int(given, "num_particles", least=2)
-    size = J * problem.num_outputs * problem.num_features * problem.dtype.itemsize
-    if size > (memory := measure_memory()):
-        fail(
-            f"num_particles must fit into the {memory / 2**30:.3g} GiB of this machine, got "
-            f"{J:,} × {problem.num_outputs} outputs × {problem.num_features} features; "
-            f"use at most {memory * J // size}."
-        )
-    return J
-
-
-def choose_tolerance(given: float | None, problem: Problem, precision: str) -> float:
-    """Return the residual below which a flow counts as converged."""
-    if given is None:
-        full = 1e-7 if problem.dtype == np.float64 else 5e-4
-        # S then equals I up to about half a rounding in each direction: no residual is smaller
-        return float(max(full, Precision(precision).unit * np.sqrt(problem.num_features)))
-    return check_positive(given, "tolerance")
-
-
-class Request(SimpleNamespace):
-    """The arguments of `sample_posterior` by name, except `devices` and options of the method."""
+    features: Any
+    targets: Any
+    counts: Any
+    prior_mean: Any
+    prior_variance: Any
+    validation: Any
+    groups: Any
+    trained: Any
+    likelihood: str
+    method: str
+    num_particles: int | None
+    seed: Any
+    diagnose: bool
+    refine: bool
+    options: RunOptions
 
     @property
     def automatic(self) -> bool:
@@ -124,44 +167,45 @@ class Request(SimpleNamespace):
         return isinstance(self.prior_variance, str) and self.prior_variance == "auto"
 
     def check(self, several: bool) -> tuple[Problem, RunSettings, Question | None]:
-        """Return the problem, the settings and, if a prior is to be chosen or judged, a question.
+        """Return the problem, the settings and, if a prior is to be chosen, by which rows.
 
         `several` says whether rows are split over devices.
         """
-        checked, streamed = self._check_settings(several)
-        checked._check_choice(streamed or several)
-        problem = checked._build(streamed)
-        check_per_output(problem, self.method)
-        exact.check_size(problem)
-        settings = checked._choose_settings(problem)
-        return problem, settings, None if streamed or several else checked._ask(problem)
-
-    def _check_settings(self, several: bool) -> "tuple[Request, bool]":
-        """Return the request with settings as plain values, and whether rows stay in a file."""
         check_choice(self.likelihood, "likelihood", list(Likelihood))
-        check_choice(self.precision, "precision", list(Precision))
-        evidence, budget = _check_evidence(self.evidence), self.memory_budget
-        if budget is not None:
-            budget = int(check_positive(budget, "memory_budget"))
-        num_steps, dtype = self.num_steps, self.dtype
-        if num_steps is not None:
-            num_steps = check_int(num_steps, "num_steps", least=1, most=MOST_STEPS)
-        if self.precision != Precision.FULL:
-            dtype = choose_rounded_dtype(dtype, self.precision)
-        streamed = is_streamed(self.features, dtype, budget)
+        options, method = self.options, METHODS[self.method]
+        dtype = options.dtype
+        if options.precision != Precision.FULL:
+            dtype = _choose_rounded_dtype(dtype, options.precision)
+        streamed = is_streamed(self.features, dtype, options.memory_budget)
         self._check_served(streamed, several)
-        if self.refine:
-            self._check_refined(streamed)
-        plain = {"memory_budget": budget, "num_steps": num_steps, "dtype": dtype}
-        return Request(**vars(self) | plain | {"evidence": evidence}), streamed
+        self._check_refined(streamed)
+        self._check_prior(streamed or several)
+        problem = self._build(streamed, dtype)
+        if problem.in_memory and problem.counts.ndim == 2 and not method.everywhere:
+            fail(
+                f"counts of shape (N, K) are for {EVERYWHERE}; method {self.method!r} takes one "
+                "per row."
+            )
+        if problem.likelihood is Likelihood.SOFTMAX:
+            exact.check_size(problem)
+        settings = RunSettings(
+            num_particles=_choose_particle_number(self.num_particles, method, problem),
+            num_steps=options.num_steps,
+            tolerance=options.tolerance or _choose_tolerance(problem, options.precision),
+            seed=choose_seed(self.seed),
+            memory_budget=options.memory_budget,
+            observe=options.observe,
+            report=options.report,
+            precision=Precision(options.precision),
+            refine=self.refine,
+            evidence=options.evidence,
+        )
+        return problem, settings, None if streamed or several else self._ask(problem)
 
     def _check_served(self, streamed: bool, several: bool) -> None:
         """Check that the method works where the rows are, and with the settings given."""
         method, everywhere = self.method, METHODS[self.method].everywhere
         check_bool(self.diagnose, "diagnose")
-        check_bool(self.refine, "refine")
-        check_callable(self.observe, "observe")
-        check_callable(self.report, "report")
         if streamed and not everywhere:
             fail(
                 f"method {method!r} needs its rows in memory, and they are larger than "
@@ -179,13 +223,19 @@ class Request(SimpleNamespace):
                 "rows are read from a file by one device; leave out devices, or load the rows "
                 "first."
             )
-        if self.precision != Precision.FULL and not everywhere:
-            fail(f"precision={self.precision!r} is for {EVERYWHERE}; method {method!r} has 'full'.")
-        if self.observe is not None and not METHODS[method].observable:
-            fail(f"method {method!r} cannot be observed along τ; these can: {OBSERVABLE}.")
+        if self.options.precision != Precision.FULL and not everywhere:
+            fail(
+                f"precision={self.options.precision!r} is for {EVERYWHERE}; method {method!r} has "
+                "'full'."
+            )
+        if self.options.observe is not None and not METHODS[method].observable:
+            observable = ", ".join(name for name, known in METHODS.items() if known.observable)
+            fail(f"method {method!r} cannot be observed along τ; these can: {observable}.")
 
     def _check_refined(self, streamed: bool) -> None:
         """Check that there is a Gaussian to refine, with rows in memory."""
+        if not check_bool(self.refine, "refine"):
+            return
         if not self.diagnose:
             fail("refine=True needs the diagnostic, which says what to refine; leave out diagnose.")
         if not METHODS[self.method].gaussian:
@@ -195,117 +245,101 @@ class Request(SimpleNamespace):
         if streamed:
             fail("refine=True needs the rows in memory; method='hmc' reads them from the file.")
 
-    def _check_choice(self, elsewhere: bool) -> None:
+    def _check_prior(self, elsewhere: bool) -> None:
         """Check how the prior is chosen; `elsewhere`: rows are in a file, or on several devices."""
-        check_choice(self.prior_choice, "prior_choice", list(CHOICES))
-        check_bool(self.prior_per_output, "prior_per_output")
-        asked = self.prior_choice != CHOICES[0] or self.prior_per_output
-        if asked and not self.automatic:
-            fail("prior_choice and prior_per_output are for prior_variance='auto'; pass that, too.")
-        if self.prior_per_output and self.likelihood == Likelihood.SOFTMAX:
-            fail("prior_per_output is for likelihood='bernoulli': classes share their prior.")
-        if self.prior_choice == CHOICES[1] and self.likelihood == Likelihood.SOFTMAX:
-            fail("prior_choice='evidence' is for likelihood='bernoulli'; leave it out.")
-        if self.prior_per_output and METHODS[self.method].observable:
-            fail(f"prior_per_output is not for method {self.method!r}; use 'exact-flow'.")
-        if (self.automatic or self.validation is not None) and elsewhere:
+        if self.automatic and elsewhere:
             fail(
-                "prior_variance='auto' and validation need rows in memory and one device; "
+                "prior_variance='auto' needs rows in memory and one device; "
                 "choose a number on fewer rows, which info.settings then holds."
             )
+        if not self.automatic and (self.validation is not None or self.groups is not None):
+            fail("validation and groups are for prior_variance='auto'; leave them out here.")
 
-    def _build(self, streamed: bool) -> Problem:
+    def _build(self, streamed: bool, dtype: Any) -> Problem:
         """Return rows and prior as a problem, with equal rows merged and counts times b."""
         m0, v = self.prior_mean, 1.0 if self.automatic else self.prior_variance
         build = StreamedProblem.build if streamed else Problem.build
         m0, kind = 0.0 if m0 is None else m0, Likelihood(self.likelihood)
-        given = (self.features, self.targets, self.counts, m0, v, kind, self.dtype)
+        given = (self.features, self.targets, self.counts, m0, v, kind, dtype)
         problem = build(*given, alike=METHODS[self.method].observable)
         trained = _check_trained(self.trained, problem)
         if trained is not None and self.prior_mean is None and not self.automatic:
             problem = replace(problem, prior_mean=trained)
-        if self.evidence != 1:
+        if self.options.evidence != 1:
             if streamed:
                 fail(
                     "evidence= needs rows in memory; multiply counts and targets in the file "
                     "instead."
                 )
-            b = problem.dtype.type(self.evidence)
+            b = problem.dtype.type(self.options.evidence)
             problem = replace(problem, targets=problem.targets * b, counts=problem.counts * b)
         # equal rows of different groups stay apart
         return problem if streamed or self.groups is not None else collapse(problem)
 
-    def _choose_settings(self, problem: Problem) -> RunSettings:
-        """Return the settings of the run, with defaults filled in."""
-        return RunSettings(
-            num_particles=choose_particle_number(self.num_particles, METHODS[self.method], problem),
-            num_steps=self.num_steps,
-            tolerance=choose_tolerance(self.tolerance, problem, self.precision),
-            seed=choose_seed(self.seed),
-            memory_budget=self.memory_budget,
-            observe=self.observe,
-            report=self.report,
-            precision=Precision(self.precision),
-            refine=self.refine,
-            evidence=self.evidence,
-        )
-
     def _ask(self, problem: Problem) -> Question | None:
         """Return which prior to choose, or to compare with a network; None if neither is wanted."""
-        trained = _check_trained(self.trained, problem)
-        validation = _check_validation(self.validation, problem, self.automatic)
-        groups = _check_groups(self.groups, self, problem)
-        if not self.automatic and trained is None and validation is None:
+        if not self.automatic:
             return None
-        warning = "" if validation is None else _check_shared(validation, problem)
-        return Question(
-            variance=self.automatic,
-            mean=self.automatic and self.prior_mean is None and trained is not None,
-            trained=trained,
-            validation=validation,
-            groups=groups,
-            by_evidence=self.prior_choice == CHOICES[1],
-            per_output=self.prior_per_output,
-            warning=warning,
-        )
+        trained = _check_trained(self.trained, problem) if self.prior_mean is None else None
+        validation = _check_validation(self.validation, problem)
+        groups = _check_groups(self.groups, validation, problem)
+        if validation is not None:
+            _check_shared(validation, problem)
+        return Question(trained=trained, validation=validation, groups=groups)
 
 
-def _check_evidence(evidence: Any) -> float:
-    """Return b within the range in which counts and prior can still be told apart."""
-    b = check_positive(evidence, "evidence")
-    if not 1 / MOST_EVIDENCE <= b <= MOST_EVIDENCE:
+def _choose_rounded_dtype(dtype: Any, precision: str) -> str:
+    """Return float32, the only precision of a run with rounded products."""
+    if dtype is not None and choose_dtype(None, dtype) == np.float64:
+        fail(f"precision={precision!r} goes with float32; leave out dtype, or use 'full'.")
+    return "float32"
+
+
+def _choose_particle_number(given: int | None, method: Method, problem: Problem) -> int:
+    """Return J: as given, provided that it fits into memory, or by default enough for D."""
+    if given is None:
+        return method.draws or max(FEWEST_PARTICLES, 2 * problem.num_features)
+    J = check_int(given, "num_particles", least=2)
+    size = J * problem.num_outputs * problem.num_features * problem.dtype.itemsize
+    if size > (memory := measure_memory()):
         fail(
-            f"evidence must lie between {1 / MOST_EVIDENCE:g} and {MOST_EVIDENCE:g}, got {b:g}; "
-            "1 is Bayes' rule, and 0.1 lets ten rows count as one."
+            f"num_particles must fit into the {memory / 2**30:.3g} GiB of this machine, got "
+            f"{J:,} × {problem.num_outputs} outputs × {problem.num_features} features; "
+            f"use at most {memory * J // size}."
         )
-    return b
+    return J
 
 
-def _check_shared(validation: Problem, problem: Problem) -> str:
-    """Return a warning if many rows of validation are rows of the fit, each of which is there once.
+def _choose_tolerance(problem: Problem, precision: str) -> float:
+    """Return the residual below which a flow counts as converged."""
+    full = 1e-7 if problem.dtype == np.float64 else 5e-4
+    # S then equals I up to about half a rounding in each direction: no residual is smaller
+    return float(max(full, Precision(precision).unit * np.sqrt(problem.num_features)))
+
+
+def _check_shared(validation: Problem, problem: Problem) -> None:
+    """Warn if many rows of validation are rows of the fit, each of which is there once.
 
     Where rows repeat within the fit, others may equal them by chance.
     """
     known = {row.tobytes() for row in problem.features}
     shared = sum(row.tobytes() in known for row in validation.features)
     once = len(known) == problem.num_rows and (problem.row_counts <= 1).all()
-    if not once or shared < SHARED * validation.num_rows:
-        return ""
-    return (
-        f"{shared:,} of {validation.num_rows:,} rows of validation are rows of the fit, which the "
-        "network answers better than others: pass rows that are not."
-    )
+    if once and shared >= SHARED_ROWS * validation.num_rows:
+        warnings.warn(
+            f"{shared:,} of {validation.num_rows:,} rows of validation are rows of the fit, which "
+            "the network answers better than others: pass rows that are not.",
+            UserWarning,
+            stacklevel=5,
+        )
 
 
-def _check_groups(groups: Any, request: "Request", problem: Problem) -> np.ndarray | None:
+def _check_groups(groups: Any, validation: Problem | None, problem: Problem) -> np.ndarray | None:
     """Return the group of each row as numbers, (N,), if groups are given."""
     if groups is None:
         return None
-    if not request.automatic or request.validation is not None:
-        fail(
-            "groups say which rows to leave out together where prior_variance='auto' has no "
-            "validation rows; leave them out here."
-        )
+    if validation is not None:
+        fail("groups say which rows to leave out together; with validation leave them out.")
     names = np.asarray(groups)
     if names.shape != (problem.num_rows,):
         fail(f"groups must have shape ({problem.num_rows},), one per row, got {names.shape}.")
@@ -325,7 +359,7 @@ def _check_trained(trained: Any, problem: Problem) -> np.ndarray | None:
     return W.astype(problem.dtype)
 
 
-def _check_validation(validation: Any, problem: Problem, choose: bool) -> Problem | None:
+def _check_validation(validation: Any, problem: Problem) -> Problem | None:
     """Return held-out rows as a problem of the same outputs and features."""
     if validation is None:
         return None
@@ -349,7 +383,7 @@ def _check_validation(validation: Any, problem: Problem, choose: bool) -> Proble
             f"{beside.num_features} and {beside.num_outputs}."
         )
     number = int(max((beside.row_counts > 0).sum(), beside.row_counts.sum(dtype=np.float64)))
-    if number < (FEWEST_ROWS if choose else 1):
+    if number < FEWEST_ROWS:
         fail(
             f"validation must have at least {FEWEST_ROWS} rows to choose a prior by, and got "
             f"{number}; pass more, or leave it out: rows of the fit are then left out in turn."

@@ -20,7 +20,7 @@ import numpy as np
 
 from lastlayer.compiling import Array, Float, Int, PRNGKey, compile_on_call
 from lastlayer.devices import apply_one_by_one
-from lastlayer.outcome import make_keys
+from lastlayer.outcome import Outcome, RunSettings, make_keys
 
 POWER_ITERATIONS = 30  # accurate to a few per cent, enough for step sizes and stopping rules
 _forward = partial(jax.lax.linalg.triangular_solve, left_side=True, lower=True)
@@ -106,3 +106,11 @@ def find_largest_eigenvalue(
     if start is None:
         start = jnp.broadcast_to(jnp.cos(jnp.arange(like.shape[-1], dtype=like.dtype)), like.shape)
     return jnp.linalg.norm(apply(jax.lax.fori_loop(0, POWER_ITERATIONS, iterate, start)), axis=-1)
+
+
+def draw_particles(outcome: Outcome, settings: RunSettings, outputs: np.ndarray | None) -> None:
+    """Give a Gaussian the particles and the covariance that other outcomes have."""
+    if outcome.particles is None and outcome.factor is not None:
+        given = outcome.mean, outcome.factor, settings.num_particles, settings.seed
+        outcome.particles = draw(*given, outputs)
+        outcome.covariance = np.matmul(outcome.factor, outcome.factor.swapaxes(1, 2))

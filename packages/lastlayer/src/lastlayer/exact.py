@@ -36,7 +36,7 @@ import numpy as np
 
 from lastlayer.checks import check_features, check_int, check_positive, fail
 from lastlayer.convergence import ESS, FEWEST, R_HAT, compute_convergence
-from lastlayer.ensembles import draw
+from lastlayer.ensembles import draw_particles
 from lastlayer.outcome import Outcome, RunSettings, make_keys
 from lastlayer.plan import Plan, divide_evenly, make_plan, offer_outputs
 from lastlayer.problem import Likelihood, Problem
@@ -136,9 +136,7 @@ def refine(problem: Problem, outcome: Outcome, far: np.ndarray, settings: RunSet
     # which outputs are refined depends on the seed, and the shapes of programs must not
     together = min(REFINED, problem.num_outputs, plan_run(problem, config, free).slots)
     exact = _sample_about(problem, outcome.mean, outcome.factor, these, together, config, free)
-    given = outcome.mean, outcome.factor, settings.num_particles, settings.seed
-    outcome.particles = draw(*given, settings.numbers)
-    outcome.covariance = np.matmul(outcome.factor, outcome.factor.swapaxes(1, 2))
+    draw_particles(outcome, settings, settings.numbers)
     outcome.refined = far
     chains = ("r_hat", "ess", "mean_residual", "covariance_residual")  # chains have no residuals
     for name in ("mean", "particles", "covariance", "converged", *chains):

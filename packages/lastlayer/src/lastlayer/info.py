@@ -12,8 +12,7 @@ import jax
 import numpy as np
 
 from lastlayer.machine import use_one_blas_thread
-from lastlayer.outcome import Outcome
-from lastlayer.verdict import is_far
+from lastlayer.outcome import Outcome, is_far
 
 if TYPE_CHECKING:
     from lastlayer.posterior import Draws

@@ -24,6 +24,10 @@ class Snapshot(NamedTuple):
     particles: np.ndarray  # (outputs, J, D)
 
 
+# Above this error of a variance the verdict says that a Gaussian is not enough; a miss is worse than
+# a false alarm, and far outputs are fewer.
+TOO_FAR = 1 / 8
+CALLED_FAR = 0.95 * TOO_FAR
 UNKNOWN: Any = ()  # default of arrays that `Outcome` fills in
 Observer = Callable[[Snapshot], None]
 Report = Callable[[int, int], None]  # the work done so far, and all of the work
@@ -96,6 +100,12 @@ class Outcome:
         for name in ("diverged", "refined"):
             if getattr(self, name) is UNKNOWN:
                 setattr(self, name, np.zeros(K, bool))
+
+
+def is_far(outcome: Outcome) -> np.ndarray:
+    """Return for which outputs a Gaussian is not enough, (K,)."""
+    with np.errstate(invalid="ignore"):
+        return np.asarray(outcome.covariance_shift > CALLED_FAR)
 
 
 def make_keys(seed: int, outputs: range | np.ndarray) -> jax.Array:

@@ -1,48 +1,43 @@
-"""`sample_posterior`: the one entry point to all samplers, which are listed in `methods`."""
+"""`sample_posterior`: the one entry point to all samplers, which are listed in `arguments`.
 
-import inspect
+Arguments are checked and become a `Problem`; the method is run for outputs that share their prior;
+its outcome is diagnosed, refined where that was asked for, and turned into a `Posterior`.
+"""
+
 import time
-import warnings
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import fields, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import jax
 import numpy as np
 
-from lastlayer import exact as hmc
-from lastlayer.arguments import DEFAULT, EXACT, METHODS, Request
-from lastlayer.assembly import Provenance, assemble
-from lastlayer.checks import check_choice, fail
-from lastlayer.devices import (
-    choose_devices,
-    spread_over,
+from lastlayer.arguments import (
+    DEFAULT,
+    EXACT,
+    METHODS,
+    Request,
+    check_method,
 )
-from lastlayer.errors import did_you_mean
-from lastlayer.machine import use_one_blas_thread
-from lastlayer.outcome import Observer, Outcome, Report, RunSettings
-from lastlayer.posterior import Posterior
-from lastlayer.prior_choice import Choice, choose_prior
+from lastlayer.devices import choose_devices, spread_over
+from lastlayer.ensembles import draw_particles
+from lastlayer.exact import refine as sample_exactly
+from lastlayer.info import make_info
+from lastlayer.machine import collect_versions, use_one_blas_thread
+from lastlayer.outcome import Outcome, RunSettings, is_far
+from lastlayer.posterior import Draws, Posterior
+from lastlayer.prior import Choice, choose_prior
 from lastlayer.problem import Likelihood, Problem
 from lastlayer.seeds import Seed
-from lastlayer.verdict import diagnose_gaussian, is_far
+from lastlayer.verdict import diagnose_gaussian
 
 __all__ = ["METHODS", "check_method", "sample_posterior"]
 
-
-def check_method(method: str, options: dict[str, Any]) -> Any:
-    """Return the configuration of a method; refuse unknown methods and unknown options."""
-    check_choice(method, "method", METHODS)
-    config = METHODS[method].config
-    known = [field.name for field in fields(config)]
-    for name in options:
-        if name not in known:
-            takes = f"; it takes {', '.join(known) or 'none'}."
-            shared = list(inspect.signature(sample_posterior).parameters)[:-1]  # without **options
-            near = did_you_mean(name, [*known, *shared])
-            fail(f"method {method!r} has no option {name!r}{near or takes}")
-    return config(**options)
+RECORDED = ("num_particles", "num_steps", "tolerance", "seed", "refine", "evidence")  # in `info`
+# Outputs that share their prior variances: their numbers, their problem, and its solution.
+Part = tuple[np.ndarray, Problem, Outcome]
 
 
 def sample_posterior(
@@ -52,26 +47,15 @@ def sample_posterior(
     counts: Any = None,
     prior_mean: Any = None,
     prior_variance: Any = 1.0,
-    prior_choice: str = "held-out",
-    prior_per_output: bool = False,
     validation: Any = None,
     groups: Any = None,
     trained: Any = None,
-    evidence: Any = 1.0,
     likelihood: str = "bernoulli",
     method: str | None = None,
     num_particles: int | None = None,
-    num_steps: int | None = None,
-    tolerance: float | None = None,
     seed: Seed = 0,
-    dtype: Any = None,
-    memory_budget: int | None = None,
-    devices: Any = None,
-    precision: str = "full",
-    observe: Observer | None = None,
     diagnose: bool = True,
     refine: bool = False,
-    report: Report | None = None,
     **options: Any,
 ) -> Posterior:
     """Sample the posterior over the weights of K logistic outputs that share one feature matrix.
@@ -87,19 +71,12 @@ def sample_posterior(
         How often each row was seen, or each target: whole or fractional; one by default. A target
         with count 0 is missing, and may be NaN.
     prior_mean : number, (D,) or (K, D), optional
-        Mean of the prior N(prior_mean, diag(prior_variance)). By default `trained`, or zero where
-        there is none or "auto" chooses.
+        Mean of the prior N(prior_mean, diag(prior_variance)). By default `trained`, or zero
+        where there is none or "auto" chooses.
     prior_variance : "auto", number, (D,), (K, 1) or (K, D)
         Its variances, for all outputs; a row for each is not for a softmax and not for methods that
         can be observed. "auto" chooses one number about zero, with a wide variance for intercepts
-        (constant columns); see `lastlayer.prior_choice`.
-    prior_choice : "held-out" or "evidence"
-        What "auto" chooses by: rows held out of the fit, or Laplace's estimate of the evidence,
-        which needs none.
-        The evidence is misled by rows that the features were trained on.
-    prior_per_output : bool
-        Whether "auto" gives each yes/no output a number of its own, drawn towards that of the
-        others where labels are rare.
+        (constant columns); see `lastlayer.prior`.
     validation : (features, targets) or (features, targets, counts), optional
         At least 30 rows that neither the posterior nor its features have seen, by which "auto"
         chooses, and on which `info.message` compares the posterior with `trained`. Without them,
@@ -110,51 +87,27 @@ def sample_posterior(
     trained : (K, D), optional
         Weights of the network that the features come from. "auto" may move the posterior's mean
         towards them; the covariance stays the posterior's.
-    evidence : number
-        b, from 1e-9 to 1e9, the weight of the data against the prior: counts and targets times b,
-        so that the posterior is proportional to likelihoodᵇ × prior (a power posterior). 1 is
-        Bayes' rule.
     likelihood : "bernoulli" or "softmax"
         K yes/no outputs, or one of K classes.
     method : str, optional
-        "exact-flow", "mean-field", "dropout-deterministic", "homotopy", "aldi", "laplace", "hmc",
-        "nuts"; the module of each in this package says what it computes. By default "exact-flow",
-        and for a softmax "hmc", its only method.
+        "exact-flow", "dropout-deterministic", "laplace", "hmc", "nuts"; `variational`, `algorithm1`,
+        `laplace`, `exact` and `nuts` in this package say what each computes. By default
+        "exact-flow", and for a softmax "hmc", its only method.
     num_particles : int, optional
         J; by default max(200, 2 D), for "hmc" 1,600 and for "nuts" 4,000 draws in all.
-    num_steps : int, optional
-        The most steps to take; by default the method's own limit.
-    tolerance : float, optional
-        Residual of the fixed-point equations, in posterior standard deviations, at which a flow has
-        converged; 5e-4 in float32 and 1e-7 in float64 by default.
     seed : int or numpy.random.Generator
         The same seed, from 0 to 2³² − 1, gives the same bits. From a generator one seed is drawn;
         `info.settings["seed"]` holds it.
-    dtype : "float32" or "float64", optional
-        By default that of the features; whole numbers are taken as float64.
-    memory_budget : int, optional
-        Bytes of working space; by default a quarter of the device's memory. It decides what is kept
-        in memory and what is computed again in every pass, and changes no bit of the result.
-        Features in a file (`numpy.memmap`, zarr, HDF5) that do not fit are read chunk by chunk.
-    devices : "all", int or list, optional
-        Split the rows over these JAX devices; one device by default. In a program of several
-        processes (`jax.distributed`) "all" means the devices of all processes, and each process
-        passes its own rows.
-    precision : "full", "tf32" or "bf16"
-        How many digits the operands of the flow's large matrix products keep; see
-        `lastlayer.products`.
-    observe : callable, optional
-        Called with a `Snapshot` after every step of a method that moves an ensemble along τ.
     diagnose : bool
         Whether to estimate how far the posterior is from a Gaussian, for the Gaussian methods.
         Without it `info.gaussian_enough` is True, and `info.message` says that it was not checked.
     refine : bool
         For the Gaussian methods: sample those outputs exactly (by "hmc") for which a Gaussian is
         not enough; `info.refined` says which.
-    report : callable, optional
-        Called from time to time with two whole numbers: the work done so far, and all of the work.
     **options
-        Options of the method: `taming`, `dropout_rate`, `step_size`, `expectations`, …
+        Options of every run, which `lastlayer.arguments.RunOptions` lists (`num_steps`,
+        `tolerance`, `dtype`, `evidence`, `memory_budget`, `devices`, `precision`, `observe`,
+        `report`), and of the method: `taming`, `dropout_rate`, `step_size`, `num_chains`, …
 
     Returns
     -------
@@ -178,34 +131,27 @@ def sample_posterior(
     """
     if method is None:
         method = EXACT if likelihood == Likelihood.SOFTMAX else DEFAULT
-    given = {name: value for name, value in locals().items() if name not in ("devices", "options")}
+    given = {name: value for name, value in locals().items() if name != "options"}
     began = time.perf_counter()
-    over = choose_devices(devices)
+    config, run = check_method(method, options, tuple(given))
+    over = choose_devices(run.devices)
     with spread_over(over):
-        config = check_method(method, options)
-        problem, settings, question = Request(**given).check(several=len(over) > 1)
+        request = Request(**given, options=run)
+        problem, settings, question = request.check(several=len(over) > 1)
         problem.check_range()
         with _set_precision(problem):
             choice = None
             if question is not None:
                 choice = choose_prior(problem, question)
-                problem = _apply_choice(choice)
+                problem = choice.problem
+                problem.check_range()
             parts = [
-                (own, part, _run(part, own, method, config, settings, diagnose))
-                for own, part in problem.split()
+                (outputs, part, _run(part, outputs, method, config, settings, diagnose))
+                for outputs, part in problem.split()
             ]
-    # the rest is little work: one device does all of it
-    with _set_precision(problem):
-        made = Provenance(
-            method=method,
-            gaussian=METHODS[method].gaussian,
-            config=config,
-            settings=settings,
-            devices=over,
-            choice=choice,
-            began=began,
-        )
-        return assemble(problem, parts, made)
+    with _set_precision(problem):  # the rest is little work, for one device
+        made = Provenance(method, config, settings, over, choice, began)
+        return _assemble(problem, parts, made)
 
 
 @contextmanager
@@ -234,16 +180,128 @@ def _run(
     outputs = np.resize(outputs, problem.num_outputs)  # filled up, as the problem is
     settings = replace(settings, numbers=outputs)
     outcome: Outcome = METHODS[method].run(problem, config, settings)
-    if diagnose:
+    if diagnose and METHODS[method].gaussian:
         outcome.covariance_shift = diagnose_gaussian(problem, outcome, settings)
     if settings.refine and is_far(outcome).any():
-        hmc.refine(problem, outcome, is_far(outcome), settings)
+        sample_exactly(problem, outcome, is_far(outcome), settings)
     return outcome
 
 
-def _apply_choice(choice: Choice) -> Problem:
-    """Return the problem with the chosen prior; give the warning that came with the choice."""
-    if choice.warning:
-        warnings.warn(choice.warning, UserWarning, stacklevel=3)
-    choice.problem.check_range()
-    return choice.problem
+@dataclass(frozen=True)
+class Provenance:
+    """The method, settings and devices that a posterior was computed with."""
+
+    method: str
+    config: Any
+    settings: RunSettings
+    devices: tuple[jax.Device, ...]
+    choice: Choice | None
+    began: float
+
+
+def _assemble(problem: Problem, parts: list[Part], made: Provenance) -> Posterior:
+    """Merge the outcomes of all outputs, and turn w back into weights, with a verdict."""
+    outcome, covariance = _merge(problem, parts, made.settings)
+    if made.choice is not None:
+        problem = made.choice.move(outcome)
+        outcome.notes = [*outcome.notes, *[made.choice.note] * bool(made.choice.note)]
+    draws: np.ndarray | Draws
+    if outcome.particles is not None:
+        draws = _to_weights(problem, outcome.particles)
+    else:
+        draws = Draws(
+            mean=outcome.mean,
+            factor=outcome.factor,
+            prior_mean=problem.prior_mean,
+            prior_scale=problem.prior_scale,
+            num_particles=made.settings.num_particles,
+            seed=made.settings.seed,
+        )
+    info = make_info(
+        outcome,
+        draws,
+        covariance,
+        method=made.method,
+        settings=_record(problem, made),
+        versions=collect_versions(),
+        seconds=time.perf_counter() - made.began,
+    )
+    return Posterior(
+        draws=draws,
+        mean=_to_weights(problem, outcome.mean),
+        covariance=covariance,
+        info=info,
+        likelihood=problem.likelihood,
+        gaussian=METHODS[made.method].gaussian,
+        chains=outcome.chains,
+    )
+
+
+def _record(problem: Problem, made: Provenance) -> dict[str, Any]:
+    """Return the settings of the run as plain values, for `info.settings`."""
+    kinds = Counter(device.device_kind for device in made.devices or jax.devices()[:1])
+    config = {k: v for k, v in asdict(made.config).items() if not isinstance(v, np.ndarray)}
+    scale = problem.prior_scale
+    if (scale == scale.flat[0]).all():
+        config["prior_variance"] = float(scale.flat[0] ** 2)
+    return {
+        **config,
+        **(made.choice.settings if made.choice is not None else {}),
+        **{name: getattr(made.settings, name) for name in RECORDED},
+        "likelihood": str(problem.likelihood),
+        "dtype": str(problem.dtype),
+        "precision": str(made.settings.precision),
+        # for example "cpu" or "8 × NVIDIA H200"
+        "device": ", ".join(kind if n == 1 else f"{n} × {kind}" for kind, n in kinds.items()),
+    }
+
+
+def _merge(
+    problem: Problem, parts: list[Part], settings: RunSettings
+) -> tuple[Outcome, np.ndarray]:
+    """Return one outcome of all outputs, and the covariances of their weights."""
+    outcomes = [outcome for _, _, outcome in parts]
+    covariances = [_compute_covariance(part, outcome) for _, part, outcome in parts]
+    if len(parts) == 1:
+        return outcomes[0], covariances[0]
+    if any(outcome.refined.any() for outcome in outcomes):
+        for outputs, _, outcome in parts:
+            draw_particles(outcome, settings, np.resize(outputs, len(outcome.mean)))
+
+    def join(values: list[np.ndarray]) -> np.ndarray:
+        """Put the values of each part in the places of its own outputs."""
+        whole = np.empty((problem.num_outputs, *values[0].shape[1:]), values[0].dtype)
+        for (outputs, _, _), value in zip(parts, values, strict=True):
+            whole[outputs] = value[: len(outputs)]
+        return whole
+
+    merged: dict[str, Any] = {
+        name: join([getattr(outcome, name) for outcome in outcomes])
+        for name, value in vars(outcomes[0]).items()
+        if isinstance(value, np.ndarray)
+    }
+    notes = dict.fromkeys(note for outcome in outcomes for note in outcome.notes)
+    reasons = dict.fromkeys(outcome.stop_reason for outcome in outcomes if outcome.stop_reason)
+    merged |= {"notes": list(notes), "stop_reason": "; ".join(reasons)}
+    return replace(outcomes[0], **merged), join(covariances)
+
+
+def _to_weights(problem: Problem, w: np.ndarray) -> np.ndarray:
+    """Return θ = m₀ + √v w, (K, D) or (K, J, D), where outputs may have their own v."""
+    scale, m0 = problem.prior_scale, problem.prior_mean
+    if w.ndim == 3:
+        scale, m0 = scale if scale.ndim == 1 else scale[:, None], m0[:, None]
+    return np.asarray(scale * w + m0)
+
+
+def _compute_covariance(problem: Problem, outcome: Outcome) -> np.ndarray:
+    """Return the covariance of the weights: the run's own, the Gaussian's or the particles'."""
+    if outcome.covariance is not None:
+        return outcome.covariance * np.outer(problem.prior_scale, problem.prior_scale)
+    if outcome.factor is not None:
+        scaled = outcome.factor * problem.prior_scale[:, None]
+        return np.matmul(scaled, scaled.swapaxes(1, 2))
+    particles = outcome.particles
+    assert particles is not None, "a method gives particles or a factor"
+    deviations = (particles - particles.mean(axis=1, keepdims=True)) * problem.prior_scale
+    return np.matmul(deviations.swapaxes(1, 2), deviations) / (particles.shape[1] - 1)

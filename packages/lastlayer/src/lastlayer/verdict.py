@@ -34,7 +34,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from lastlayer.outcome import Outcome, RunSettings, make_keys
+from lastlayer.outcome import CALLED_FAR, TOO_FAR, Outcome, RunSettings, make_keys
 from lastlayer.plan import Plan, divide_evenly, make_plan
 from lastlayer.problem import Problem
 from lastlayer.trajectories import (
@@ -46,8 +46,8 @@ from lastlayer.trajectories import (
     watch_chains,
 )
 
-TOO_FAR = 1 / 8  # of a variance
-CALLED_FAR = 0.95 * TOO_FAR  # a miss is worse than a false alarm, and far outputs are fewer
+__all__ = ["CALLED_FAR", "TOO_FAR", "diagnose_gaussian", "estimate_shift"]
+
 # Relative variance of the estimate from one trajectory: 0.5 to 0.9 on one network, three priors.
 TRAJECTORY_NOISE = 0.75
 FEWEST_ALIKE, LEAST_SHIFT = 8, 1e-3
@@ -61,12 +61,6 @@ PER_FEATURE = 1 / 12  # transitions; the flow's products grow with D as well, an
 WORK = 4e6  # rows × outputs × draws that take no time worth saving
 # Transitions of the looks, as shares of all; a factor from the limit that asks for the next look.
 LOOKS, LOOK_AGAIN = (3 / 8, 1 / 8, 1 / 8, 1 / 8), (1.8, 1.4, 1.2)
-
-
-def is_far(outcome: Outcome) -> np.ndarray:
-    """Return for which outputs a Gaussian is not enough, (K,)."""
-    with np.errstate(invalid="ignore"):
-        return np.asarray(outcome.covariance_shift > CALLED_FAR)
 
 
 def diagnose_gaussian(
