@@ -13,9 +13,9 @@ from equivocal.beliefs import collect_last_layer
 from equivocal.network import Run
 from lastlayer import Posterior, sample_posterior
 from lastlayer import exact as hmc
+from lastlayer.compiling import Precision
 from lastlayer.convergence import compute_convergence
 from lastlayer.errors import UserError
-from lastlayer.products import Precision
 from lastlayer.trajectories import (
     Rule,
     compute_gradient,

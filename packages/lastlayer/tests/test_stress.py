@@ -50,14 +50,6 @@ def keep_cores_busy() -> Iterator[None]:
             thread.join()
 
 
-class State(NamedTuple):
-    """The state of a sampler that only counts its steps."""
-
-    particles: jax.Array
-    time: jax.Array
-    lost: jax.Array
-
-
 def _sample(method: str, rows: int = 60, **options: object) -> Callable[[], np.ndarray]:
     data, how = small(num_outputs=3, num_rows=rows), {"dtype": "float32"}
     return lambda: sample_compiled(*data, method=method, **how | options).particles

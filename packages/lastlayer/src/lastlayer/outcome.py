@@ -24,8 +24,8 @@ class Snapshot(NamedTuple):
     particles: np.ndarray  # (outputs, J, D)
 
 
-# Above this error of a variance the verdict says that a Gaussian is not enough; a miss is worse than
-# a false alarm, and far outputs are fewer.
+# Above this error of a variance the verdict says that a Gaussian is not enough; a miss is worse
+# than a false alarm, and far outputs are fewer.
 TOO_FAR = 1 / 8
 CALLED_FAR = 0.95 * TOO_FAR
 UNKNOWN: Any = ()  # default of arrays that `Outcome` fills in

@@ -90,9 +90,9 @@ def sample_posterior(
     likelihood : "bernoulli" or "softmax"
         K yes/no outputs, or one of K classes.
     method : str, optional
-        "exact-flow", "dropout-deterministic", "laplace", "hmc", "nuts"; `variational`, `algorithm1`,
-        `laplace`, `exact` and `nuts` in this package say what each computes. By default
-        "exact-flow", and for a softmax "hmc", its only method.
+        "exact-flow", "dropout-deterministic", "laplace", "hmc", "nuts"; `variational`,
+        `algorithm1`, `laplace`, `exact` and `nuts` in this package say what each computes. By
+        default "exact-flow", and for a softmax "hmc", its only method.
     num_particles : int, optional
         J; by default max(200, 2 D), for "hmc" 1,600 and for "nuts" 4,000 draws in all.
     seed : int or numpy.random.Generator
