@@ -6,7 +6,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from jax.tree_util import Partial
 
 from lastlayer import Posterior, sample_network, sample_posterior
 from lastlayer.errors import UserError
@@ -160,9 +159,9 @@ def test_a_run_that_was_stopped_early_says_so() -> None:
         ({"num_particles": 2}, "num_particles must be a whole number ≥ 3"),
         ({"parts": [np.arange(21)]}, "whole numbers from 0 to 19"),
         ({"parts": [np.arange(3), np.arange(2, 5)]}, "must not overlap"),
-        ({"parts": []}, "a list of index arrays"),
-        ({"parts": [np.arange(8).reshape(2, 4)]}, "for each of the 5 outputs"),
-        ({"prior_variance": 0}, "prior_variance must be positive, got 0;"),
+        ({"parts": []}, "must be index arrays"),
+        ({"parts": [np.arange(8).reshape(2, 4)]}, "with 5 outputs"),
+        ({"prior_variance": 0}, "prior_variance must lie between"),
         ({"counts": COUNTS[1:]}, "counts must have shape"),
         ({"tolerance": -1.0}, "tolerance must be > 0"),
         ({"memory_budget": 0}, "memory_budget must be"),
@@ -171,18 +170,6 @@ def test_a_run_that_was_stopped_early_says_so() -> None:
 def test_a_mistake_is_one_sentence(options: dict, message: str) -> None:
     with pytest.raises(UserError, match=message):
         flow(**options)
-
-
-def shared(reader: jax.Array, weights: jax.Array, x: jax.Array) -> jax.Array:
-    """One output also reads the first weight of the output before it, a little."""
-    return linear(weights, x).at[:, reader].add(0.01 * weights[(reader - 1) % K * D])
-
-
-@pytest.mark.parametrize("reader", range(K))
-def test_a_weight_that_two_outputs_read_belongs_to_no_single_one(reader: int) -> None:
-    network = Partial(shared, jnp.asarray(reader))
-    with pytest.raises(UserError, match=f"output {reader} reads other rows too; give it as one"):
-        sample_network(network, X, TARGETS, MEAN.ravel(), counts=COUNTS, parts=BY_OUTPUT)
 
 
 def test_a_network_of_another_shape_is_refused() -> None:

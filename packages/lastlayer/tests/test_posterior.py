@@ -2,7 +2,6 @@
 
 import json
 import os
-import pickle
 import subprocess
 import sys
 from pathlib import Path
@@ -14,7 +13,6 @@ from tests.faults.damage import flip
 
 from lastlayer import Posterior, sample_posterior
 from lastlayer.errors import UserError
-from lastlayer.info import compute_effective_rank
 from problems import SEEDS, small
 
 
@@ -147,13 +145,6 @@ def test_a_file_holds_no_particles_that_can_be_drawn_again(tmp_path: Path) -> No
         np.testing.assert_array_equal(loaded.particles, posterior.particles)
 
 
-def test_the_effective_rank_is_computed_when_it_is_used(gaussian: Posterior) -> None:
-    """Of 4,000 draws it is the covariance's; it survives a copy for another process."""
-    copied = pickle.loads(pickle.dumps(sample_posterior(*small())))
-    assert "effective_rank" not in vars(copied.info)
-    assert copied.info.effective_rank.shape == (2,)
-    expected = compute_effective_rank(gaussian.particles)
-    np.testing.assert_allclose(gaussian.info.effective_rank, expected, rtol=1e-6)
 
 
 def test_loading_another_file_is_refused(tmp_path: Path) -> None:

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any
 from lastlayer.errors import import_name
 
 if TYPE_CHECKING:
-    from lastlayer.arguments import METHODS, RunOptions
+    from lastlayer.arguments import METHODS
     from lastlayer.head import LastLayer
     from lastlayer.info import Info
     from lastlayer.network_flow import sample_network
-    from lastlayer.outcome import Snapshot
+    from lastlayer.outcome import RunOptions, Snapshot
     from lastlayer.posterior import Entropies, Posterior
     from lastlayer.problem import Likelihood
     from lastlayer.sampling import sample_posterior
@@ -43,7 +43,7 @@ _HOME = {
     "LastLayer": "head",
     "Likelihood": "problem",
     "Posterior": "posterior",
-    "RunOptions": "arguments",
+    "RunOptions": "outcome",
     "Snapshot": "outcome",
     "sample_network": "network_flow",
     "sample_posterior": "sampling",

@@ -15,12 +15,10 @@ from lastlayer import algorithm1_run, exact, laplace, nuts, variational
 from lastlayer.algorithm1 import DropoutConfig
 from lastlayer.checks import (
     check_bool,
-    check_callable,
     check_choice,
     check_counts,
     check_int,
     check_numbers,
-    check_positive,
     choose_dtype,
     encode_classes,
     fail,
@@ -31,7 +29,7 @@ from lastlayer.errors import did_you_mean
 from lastlayer.exact import HmcConfig
 from lastlayer.machine import measure_memory
 from lastlayer.nuts import NutsConfig
-from lastlayer.outcome import Observer, Outcome, Report, RunSettings
+from lastlayer.outcome import Outcome, RunOptions, RunSettings
 from lastlayer.prior import FEWEST_ROWS, Question
 from lastlayer.problem import Likelihood, Problem, collapse
 from lastlayer.seeds import choose_seed
@@ -39,64 +37,7 @@ from lastlayer.streaming import StreamedProblem, is_streamed
 from lastlayer.variational import FlowConfig
 
 FEWEST_PARTICLES = 200
-MOST_STEPS = 10**9
-MOST_EVIDENCE = 1e9
 SHARED_ROWS = 0.25  # a smaller share of common rows may be chance, with few discrete features
-
-
-@dataclass(frozen=True, kw_only=True)
-class RunOptions:
-    """Options of `sample_posterior` that are not about the data, the prior or the method.
-
-    num_steps : int, optional
-        The most steps to take; by default the method's own limit.
-    tolerance : float, optional
-        Residual of the fixed-point equations, in posterior standard deviations, at which a flow has
-        converged; 5e-4 in float32 and 1e-7 in float64 by default.
-    dtype : "float32" or "float64", optional
-        By default that of the features; whole numbers are taken as float64.
-    evidence : number
-        b, from 1e-9 to 1e9, the weight of the data against the prior: counts and targets times b,
-        so that the posterior is proportional to likelihoodᵇ × prior. 1 is Bayes' rule.
-    memory_budget : int, optional
-        Bytes of working space; by default a quarter of the device's memory. Features in a file
-        (`numpy.memmap`, zarr, HDF5) that do not fit are read chunk by chunk.
-    devices : "all", int or list, optional
-        Split the rows over these JAX devices; one device by default.
-    precision : "full", "tf32" or "bf16"
-        How many digits the operands of the flow's large matrix products keep.
-    observe : callable, optional
-        Called with a `Snapshot` after every step of a method that moves an ensemble along τ.
-    report : callable, optional
-        Called from time to time with two whole numbers: the work done so far, and all of the work.
-    """
-
-    num_steps: int | None = None
-    tolerance: float | None = None
-    dtype: Any = None
-    evidence: float = 1.0
-    memory_budget: int | None = None
-    devices: Any = None
-    precision: str = Precision.FULL
-    observe: Observer | None = None
-    report: Report | None = None
-
-    def __post_init__(self) -> None:
-        if self.num_steps is not None:
-            check_int(self.num_steps, "num_steps", least=1, most=MOST_STEPS)
-        if self.tolerance is not None:
-            check_positive(self.tolerance, "tolerance")
-        if self.memory_budget is not None:
-            check_positive(self.memory_budget, "memory_budget")
-        check_choice(self.precision, "precision", list(Precision))
-        check_callable(self.observe, "observe")
-        check_callable(self.report, "report")
-        b = check_positive(self.evidence, "evidence")
-        if not 1 / MOST_EVIDENCE <= b <= MOST_EVIDENCE:
-            fail(
-                f"evidence must lie between {1 / MOST_EVIDENCE:g} and {MOST_EVIDENCE:g}, got "
-                f"{b:g}; 1 is Bayes' rule, and 0.1 lets ten rows count as one."
-            )
 
 
 @dataclass(frozen=True)
@@ -188,17 +129,12 @@ class Request:
             )
         if problem.likelihood is Likelihood.SOFTMAX:
             exact.check_size(problem)
+        tolerance = options.tolerance or _choose_tolerance(problem, options.precision)
         settings = RunSettings(
+            **vars(options) | {"tolerance": tolerance},
             num_particles=_choose_particle_number(self.num_particles, method, problem),
-            num_steps=options.num_steps,
-            tolerance=options.tolerance or _choose_tolerance(problem, options.precision),
             seed=choose_seed(self.seed),
-            memory_budget=options.memory_budget,
-            observe=options.observe,
-            report=options.report,
-            precision=Precision(options.precision),
             refine=self.refine,
-            evidence=options.evidence,
         )
         return problem, settings, None if streamed or several else self._ask(problem)
 

@@ -34,6 +34,8 @@ def check_numbers(value: Any, name: str, *, finite: bool = True) -> np.ndarray:
     """Return an array of real numbers; unless `finite` is False, they must be finite."""
     if hasattr(value, "toarray"):
         fail(f"{name} must be a dense array, got a sparse {type(value).__name__}; use .toarray().")
+    if isinstance(value, np.ma.MaskedArray) and np.ma.getmaskarray(value).any():
+        fail(f"{name} must have no masked entries; impute them with .filled(...) or drop the rows.")
     try:
         array = np.asarray(value)
         if array.dtype == object:  # a data frame of several kinds of numbers, nullable ones

@@ -3,19 +3,12 @@
 `_describe` words every verdict; docs/maths.md, "Diagnostics", explains the numbers.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, field, fields
-from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import jax
 import numpy as np
 
-from lastlayer.machine import use_one_blas_thread
 from lastlayer.outcome import Outcome, is_far
-
-if TYPE_CHECKING:
-    from lastlayer.posterior import Draws
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -44,15 +37,9 @@ class Info:
     refined: np.ndarray  # outputs that were sampled exactly because a Gaussian is not enough
     r_hat: np.ndarray  # of chains: rank-normalised split-R̂ of the worst weight; NaN: no chains
     ess: np.ndarray  # effective sample size of the worst weight, bulk or tail; NaN: no chains
-    rank: "np.ndarray | Callable[[], np.ndarray]"  # `effective_rank`, or how to compute it
     settings: dict[str, Any] = field(default_factory=dict)
     versions: dict[str, str] = field(default_factory=dict)
     seconds: float = 0.0
-
-    @cached_property
-    def effective_rank(self) -> np.ndarray:
-        """Effective rank of the ensemble, exp(entropy of the spectrum of its covariance)."""
-        return self.rank() if callable(self.rank) else self.rank
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields as plain values, for the header of a file.
@@ -63,8 +50,6 @@ class Info:
             Arrays are lists; `Info.from_dict` reads it back.
         """
         values = {entry.name: getattr(self, entry.name) for entry in fields(self)}
-        values["effective_rank"] = self.effective_rank
-        del values["rank"]
         return values | {name: values[name].tolist() for name in PER_OUTPUT}
 
     @classmethod
@@ -85,73 +70,26 @@ class Info:
             name: np.array([np.nan if v is None else v for v in values[name]])
             for name in PER_OUTPUT
         }
-        known = values | arrays
-        return cls(rank=known.pop("effective_rank"), **known)
+        return cls(**values | arrays)
 
 
 PER_OUTPUT = [entry.name for entry in fields(Info) if entry.type is np.ndarray]
-PER_OUTPUT += ["effective_rank"]
 
 
-def compute_effective_rank(particles: np.ndarray) -> np.ndarray:
-    """Return exp of the entropy of the normalised spectrum of each ensemble's covariance, (K,)."""
-    deviations = particles.astype(np.float64)
-    deviations -= deviations.mean(axis=1, keepdims=True)
-    J, D = particles.shape[1:]
-    if J >= D:
-        return compute_rank(np.matmul(deviations.swapaxes(1, 2), deviations))
-    scale = np.sqrt((deviations**2).mean(axis=(0, 1)))
-    deviations = deviations / np.where(scale > 0, scale, 1)
-    return _compute_rank_of(np.matmul(deviations, deviations.swapaxes(1, 2)))
-
-
-def compute_rank(covariance: np.ndarray) -> np.ndarray:
-    """Return the effective rank of covariances that are known up to a common factor, (K,)."""
-    scale = np.sqrt(np.diagonal(covariance, axis1=1, axis2=2).mean(axis=0))
-    scale = np.where(scale > 0, scale, 1).astype(np.float64)
-    return _compute_rank_of(covariance / np.outer(scale, scale))
-
-
-def _compute_rank_of(matrices: np.ndarray) -> np.ndarray:
-    """Return exp of the entropy of the normalised eigenvalues; on the GPU where there is one."""
-    if jax.default_backend() == "cpu":
-        with use_one_blas_thread():
-            spectrum = np.linalg.eigvalsh(matrices)
-    else:
-        with jax.enable_x64(True):
-            spectrum = np.asarray(jax.numpy.linalg.eigvalsh(matrices))
-    share = np.maximum(spectrum, 0) / np.maximum(spectrum.sum(axis=1, keepdims=True), 1e-300)
-    entropy = -(share * np.log(np.where(share > 0, share, 1))).sum(axis=1)
-    return np.asarray(np.exp(entropy))
-
-
-def make_info(
-    outcome: Outcome,
-    draws: "np.ndarray | Draws",
-    covariance: np.ndarray,
-    **about: Any,
-) -> Info:
+def make_info(outcome: Outcome, shape: tuple[int, ...], **about: Any) -> Info:
     """Return the diagnostics of a run; `about` holds the fields that an outcome does not have."""
-    J, D = draws.shape[1:]
-    # J > D particles of a Gaussian have its covariance, to round-off
-    gaussian = outcome.factor is not None and J > D
-    confined = J <= D and outcome.in_subspace
+    confined = shape[1] <= shape[2] and outcome.in_subspace
     names = {entry.name for entry in fields(Info)} - {"converged"}
     copied: dict[str, Any] = {k: v for k, v in vars(outcome).items() if k in names}
     return Info(
         converged=bool(outcome.converged.all()),
-        message=_describe(outcome, draws.shape, confined),
+        message=_describe(outcome, shape, confined),
         gaussian_enough=not is_far(outcome).any(),
         confined=confined,
         output_converged=outcome.converged,
         **copied,
-        rank=partial(compute_rank, covariance) if gaussian else partial(_rank_draws, draws),
         **about,
     )
-
-
-def _rank_draws(draws: "np.ndarray | Draws") -> np.ndarray:
-    return compute_effective_rank(draws if isinstance(draws, np.ndarray) else draws.make())
 
 
 def _describe_steps(outcome: Outcome) -> str:

@@ -45,7 +45,7 @@ from lastlayer.checks import check_int, check_positive
 from lastlayer.network_step import Ensemble, NetworkProblem
 from lastlayer.seeds import Seed, choose_seed
 
-__all__ = ["Logits", "NetworkInfo", "NetworkPosterior", "list_constants", "sample_network"]
+__all__ = ["Logits", "NetworkInfo", "NetworkPosterior", "sample_network"]
 
 NUM_STEPS = 60
 START = 0.05  # of the prior's standard deviation
@@ -174,10 +174,9 @@ def sample_network(
     check_int(num_steps, "num_steps", least=1)
     check_positive(tolerance, "tolerance")
     prior = engine.check_prior(prior_mean, prior_variance)
-    indices = engine.check_parts(parts, len(prior.mean))
     network = logits if isinstance(logits, Partial) else Partial(logits)  # type: ignore[no-untyped-call]
     rows = engine.check_rows(network, inputs, targets, counts, prior, J, memory_budget)
-    engine.check_outputs(network, indices, rows, prior)
+    indices = engine.check_parts(parts, len(prior.mean), rows.targets.shape[1])
     ensemble = _start(choose_seed(seed), J, indices, len(prior.mean))
     given = NetworkProblem(network, rows, prior)
     ensemble, record = _run_rounds(given, ensemble, indices, num_steps, tolerance)
@@ -189,12 +188,6 @@ def sample_network(
         logits=network,
         info=_summarise(record, weights, J, bend, tolerance, began),
     )
-
-
-def list_constants() -> dict[str, float]:
-    """Return the constants that affect a run besides its arguments, for a store's key."""
-    names = ("FIRST", "GROWTH", "SHRINKAGE", "LARGEST", "SLACK", "TRIES", "ROUND_OFF")
-    return {"START": START} | {name: getattr(engine, name) for name in names}
 
 
 def _run_rounds(

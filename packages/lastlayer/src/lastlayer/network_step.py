@@ -38,9 +38,6 @@ SLACK = 0.1
 TRIES = 5  # attempts at s, each half the one before; after them a part does not move this round
 ROUND_OFF = 1e-5  # relative to the largest eigenvalue; smaller ones are d's null space in float32
 
-FEW = 16  # inputs that tell which output reads a weight; up to twice as many are used
-SAME_LOGIT = 1e-4  # round-off of a logit, in float32
-
 multiply = partial(jnp.matmul, precision="highest")
 
 
@@ -251,67 +248,19 @@ def check_prior(mean: Any, variance: Any) -> Prior:
     return Prior(jnp.asarray(m, jnp.float32), jnp.asarray(np.sqrt(v), jnp.float32))
 
 
-def check_parts(parts: Sequence[Any] | None, D: int) -> list[np.ndarray]:
+def check_parts(parts: Sequence[Any] | None, D: int, K: int) -> list[np.ndarray]:
     """Return the indices of each part as (B, size), with B = 1 where all outputs read it."""
     if parts is None:
         return [np.arange(D)[None]]
-    indices = [np.asarray(part) for part in parts]
-    if not indices or any(part.ndim not in (1, 2) or not part.size for part in indices):
-        fail("parts must be a list of index arrays, (weights,) or (outputs, weights), none empty.")
+    indices = [np.atleast_2d(part) for part in parts]
+    if not indices or any(part.shape[0] not in (1, K) or not part.size for part in indices):
+        fail(f"parts must be index arrays, (weights,), or (outputs, weights) with {K} outputs.")
     every = np.concatenate([part.ravel() for part in indices])
     if not np.issubdtype(every.dtype, np.integer) or every.min() < 0 or every.max() >= D:
         fail(f"parts must hold whole numbers from 0 to {D - 1}, the places of weights.")
     if len(np.unique(every)) < len(every):
         fail("parts must not overlap: a weight is in one part, once.")
-    return [np.atleast_2d(part) for part in indices]
-
-
-def check_outputs(network: Any, indices: list[np.ndarray], rows: NetworkRows, prior: Prior) -> None:
-    """Check that a part is for all outputs, or has a row for each, read by that output alone."""
-    K = rows.targets.shape[1]
-    for index in indices:
-        if len(index) not in (1, K):
-            fail(
-                f"a part has shape (weights,), or one row for each of the {K} outputs, got "
-                f"{index.shape}."
-            )
-        if (
-            len(index) > 1
-            and (reader := _find_second_reader(network, index, rows, prior)) is not None
-        ):
-            fail(
-                f"a part of shape {index.shape} must hold in row k what output k alone reads, but "
-                f"output {reader} reads other rows too; give it as one part of shape (weights,)."
-            )
-
-
-def _find_second_reader(
-    network: Any, index: np.ndarray, rows: NetworkRows, prior: Prior
-) -> int | None:
-    """Return an output whose logit changes with another output's row of weights, or None.
-
-    Only a few inputs are tried. All rows whose number has a certain bit are changed at once: any
-    two numbers differ in some bit, so 2 log₂ K passes are enough, where changing one row after
-    another would take K.
-    """
-    number, some = np.arange(len(index)), max(1, rows.counts.size // FEW)
-    few = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:])[::some], rows.inputs)
-    there = np.asarray(prior.mean)[index]
-    away = there + np.random.default_rng(0).normal(size=there.shape) * (0.1 + np.abs(there))
-    at_rest = np.asarray(_ask(network, prior.mean, few))
-    for bit in range(int(number[-1]).bit_length()):
-        for moving in (number >> bit & 1 == 0, number >> bit & 1 == 1):
-            weights = prior.mean.at[index[moving]].set(away[moving])
-            shift = np.abs(np.asarray(_ask(network, weights, few)) - at_rest)
-            moved = (shift > SAME_LOGIT * (1 + np.abs(at_rest))).any(axis=0)
-            if (moved & ~moving).any():
-                return int(np.flatnonzero(moved & ~moving)[0])
-    return None
-
-
-@jax.jit
-def _ask(network: Any, weights: Float[Array, " D"], inputs: Any) -> Any:
-    return network(weights, inputs)
+    return indices
 
 
 def check_rows(

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
+from lastlayer.checks import check_callable, check_choice, check_int, check_positive, fail
 from lastlayer.compiling import Precision, compile_on_call
 
 __all__ = ["Observer", "Snapshot"]
@@ -29,24 +30,74 @@ class Snapshot(NamedTuple):
 TOO_FAR = 1 / 8
 CALLED_FAR = 0.95 * TOO_FAR
 UNKNOWN: Any = ()  # default of arrays that `Outcome` fills in
+MOST_STEPS, MOST_EVIDENCE = 10**9, 1e9
 Observer = Callable[[Snapshot], None]
 Report = Callable[[int, int], None]  # the work done so far, and all of the work
 
 
 @dataclass(frozen=True, kw_only=True)
-class RunSettings:
+class RunOptions:
+    """Options of `sample_posterior` that are not about the data, the prior or the method.
+
+    num_steps : int, optional
+        The most steps to take; by default the method's own limit.
+    tolerance : float, optional
+        Residual of the fixed-point equations, in posterior standard deviations, at which a flow has
+        converged; 5e-4 in float32 and 1e-7 in float64 by default.
+    dtype : "float32" or "float64", optional
+        By default that of the features; whole numbers are taken as float64.
+    evidence : number
+        b, from 1e-9 to 1e9, the weight of the data against the prior: counts and targets times b,
+        so that the posterior is proportional to likelihoodᵇ × prior. 1 is Bayes' rule.
+    memory_budget : int, optional
+        Bytes of working space; by default a quarter of the device's memory. Features in a file
+        (`numpy.memmap`, zarr, HDF5) that do not fit are read chunk by chunk.
+    devices : "all", int or list, optional
+        Split the rows over these JAX devices; one device by default.
+    precision : "full", "tf32" or "bf16"
+        How many digits the operands of the flow's large matrix products keep.
+    observe : callable, optional
+        Called with a `Snapshot` after every step of a method that moves an ensemble along τ.
+    report : callable, optional
+        Called from time to time with two whole numbers: the work done so far, and all of the work.
+    """
+
+    num_steps: int | None = None
+    tolerance: float | None = None
+    dtype: Any = None
+    evidence: float = 1.0
+    memory_budget: int | None = None
+    devices: Any = None
+    precision: Precision = Precision.FULL
+    observe: Observer | None = None
+    report: Report | None = None
+
+    def __post_init__(self) -> None:
+        if self.num_steps is not None:
+            check_int(self.num_steps, "num_steps", least=1, most=MOST_STEPS)
+        if self.tolerance is not None:
+            check_positive(self.tolerance, "tolerance")
+        if self.memory_budget is not None:
+            check_positive(self.memory_budget, "memory_budget")
+        check_choice(self.precision, "precision", list(Precision))
+        object.__setattr__(self, "precision", Precision(self.precision))
+        check_callable(self.observe, "observe")
+        check_callable(self.report, "report")
+        b = check_positive(self.evidence, "evidence")
+        if not 1 / MOST_EVIDENCE <= b <= MOST_EVIDENCE:
+            fail(
+                f"evidence must lie between {1 / MOST_EVIDENCE:g} and {MOST_EVIDENCE:g}, got "
+                f"{b:g}; 1 is Bayes' rule, and 0.1 lets ten rows count as one."
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunSettings(RunOptions):
     """Settings that all methods share."""
 
     num_particles: int  # J
-    num_steps: int | None  # None: the method's own limit
-    tolerance: float  # on the residuals of the fixed-point equations
     seed: int
-    memory_budget: int | None
-    observe: Observer | None = None
-    report: Report | None = None
-    precision: Precision = Precision.FULL
     refine: bool = False  # sample exactly where a Gaussian is not enough
-    evidence: float = 1.0  # b, by which counts and targets were multiplied
     numbers: np.ndarray | None = None  # (K,), of these outputs among the caller's; None: 0, 1, …
 
     def number(self, outputs: range | np.ndarray) -> np.ndarray:

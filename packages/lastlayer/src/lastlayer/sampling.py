@@ -105,7 +105,7 @@ def sample_posterior(
         For the Gaussian methods: sample those outputs exactly (by "hmc") for which a Gaussian is
         not enough; `info.refined` says which.
     **options
-        Options of every run, which `lastlayer.arguments.RunOptions` lists (`num_steps`,
+        Options of every run, which `lastlayer.RunOptions` lists (`num_steps`,
         `tolerance`, `dtype`, `evidence`, `memory_budget`, `devices`, `precision`, `observe`,
         `report`), and of the method: `taming`, `dropout_rate`, `step_size`, `num_chains`, …
 
@@ -219,8 +219,7 @@ def _assemble(problem: Problem, parts: list[Part], made: Provenance) -> Posterio
         )
     info = make_info(
         outcome,
-        draws,
-        covariance,
+        draws.shape,
         method=made.method,
         settings=_record(problem, made),
         versions=collect_versions(),
