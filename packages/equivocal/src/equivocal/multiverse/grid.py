@@ -28,7 +28,8 @@ from equivocal.paper.settings import StudySettings, load_study
 from equivocal.store import read_toml
 from equivocal.store.files import resolve_inside
 from equivocal.store.text import find_named_file
-from lastlayer.algorithm1 import NUM_STEPS, DropoutConfig
+from lastlayer.algorithm1 import DropoutConfig
+from lastlayer.algorithm1_run import NUM_STEPS
 from lastlayer.errors import UserError
 
 __all__ = ["CHOICES", "Point", "Specification", "load_grid"]
