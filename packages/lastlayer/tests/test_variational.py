@@ -139,7 +139,7 @@ def test_the_flow_starts_nearer_than_the_prior() -> None:
     An output does not depend on which others start with it.
     """
     problem, _ = rotate(make_problem(num_outputs=5, variance=5.0, strength=100.0))
-    rows = lay_out(problem, slice(0, 5), 300)
+    rows = lay_out(problem, slice(0, 5), 304)
     shared = share_rows(rows.features, products=True)
     mean, factor = approach(rows, RULE)
     prior = jnp.zeros((5, 7)), jnp.tile(jnp.diag(narrow_prior(problem)), (5, 1, 1))
@@ -147,7 +147,7 @@ def test_the_flow_starts_nearer_than_the_prior() -> None:
         evaluate_start(start_flow(*start), rows, RULE, shared) for start in ((mean, factor), prior)
     )
     assert (near.bound > far.bound).all()
-    again, _ = approach(lay_out(problem, slice(0, 2), 300), RULE)
+    again, _ = approach(lay_out(problem, slice(0, 2), 304), RULE)
     np.testing.assert_allclose(again, mean[:2], rtol=1e-4, atol=1e-4)
 
 

@@ -30,7 +30,8 @@ KEPT = 4  # numbers that a flow keeps for each row and output in flight
 # XLA's CPU matrix product is twice as fast when D is a multiple of LANES; with fewer features than
 # `PADDED_FROM`, padding costs more than it gains
 LANES, PADDED_FROM = 8, 32
-SHARED_SLOTS, MOST_PRODUCTS = 256, 1 << 31  # outputs that share products, and bytes of these
+# Outputs that share products, bytes of these, and the parts of rows in which they are formed.
+SHARED_SLOTS, MOST_PRODUCTS, PARTS = 256, 1 << 31, 8
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,7 +95,8 @@ def plan_to_share(problem: Problem, budget: int | None, per_output: int) -> Plan
     if working > limit / 2:
         return None
     held = products <= MOST_PRODUCTS and working + 3 * products <= limit
-    return Plan(block_rows=N, slots=slots, num_features=D, products=held)
+    rows = -(-N // PARTS) * PARTS
+    return Plan(block_rows=rows, slots=slots, num_features=D, products=held)
 
 
 def check_budget(problem: Problem, limit: int, needed: int) -> None:

@@ -30,7 +30,7 @@ from lastlayer.problem import Problem
 __all__ = ["find_gaussian", "find_mode"]
 
 NEWTON_STEPS, HALVINGS, PRODUCTS = 60, 20, 60
-NEAR = 1e-4  # squared distance from the mode, in posterior sd
+MODE_REACHED = 1e-4  # squared distance from the mode, in posterior sd
 PAIRS = 32  # of opposite draws
 STEPS, DAMPING, CLOSE = 10, 0.6, 0.1  # of (14); relative misfit of P that is close enough
 CORRECTIONS, SHORT = 4, 0.01  # of the mean; squared length, for each weight, that needs no more
@@ -89,7 +89,7 @@ class ClassRows:
             else:
                 return mean  # round-off
             mean, a, loss, y = moved, a - length * along, lower, y_there
-            if slope < NEAR:
+            if slope < MODE_REACHED:
                 break
         return mean
 
