@@ -12,7 +12,6 @@ from arviz_stats.base import array_stats
 from equivocal.beliefs import collect_last_layer
 from equivocal.network import Run
 from lastlayer import Posterior, sample_posterior
-from lastlayer import exact as hmc
 from lastlayer.compiling import Precision
 from lastlayer.convergence import compute_convergence
 from lastlayer.errors import UserError
@@ -23,6 +22,7 @@ from lastlayer.trajectories import (
     make_target,
     run_chains,
     start_chains,
+    step,
 )
 from lastlayer.verdict import CALLED_FAR
 from problems import GOLD, Stored, reference, rows_of, small
@@ -170,8 +170,8 @@ def test_steps_by_hand_stay_where_the_posterior_is(exact: Posterior) -> None:
         rows = rows_of(small(), prior_mean=gaussian.mean)
         target = make_target(rows, gaussian.mean, factor, 4)
         keys, rule = jax.random.split(jax.random.key(0), 2), Rule()
-        state, draws = hmc.init(keys, target, 8, rule), []
-        advance = jax.jit(lambda own, state: hmc.step(own, state, target, rule)[0])
+        state, draws = start_chains(keys, target, 8, rule), []
+        advance = jax.jit(lambda own, state: step(own, state, target, rule)[0])
         for i in range(120):
             own = jax.vmap(lambda key, i=i: jax.random.fold_in(key, i))(keys)
             state = advance(own, state)
@@ -298,4 +298,4 @@ def test_refine_is_for_gaussians_with_rows_in_memory() -> None:
     with pytest.raises(UserError, match=r"refine=True is for Gaussian methods; 'dropout"):
         sample_posterior(x, t, method="dropout-deterministic", refine=True)
     with pytest.raises(UserError, match=r"rows in memory; method='hmc'"):
-        sample_posterior(Stored(x), t, refine=True, memory_budget=60_000)
+        sample_posterior(Stored(x), t, refine=True, memory_budget=40_000)

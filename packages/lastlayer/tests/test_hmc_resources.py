@@ -56,9 +56,9 @@ def test_a_new_seed_compiles_nothing(name: str) -> None:
         return int(info.steps.max()), int(info.refined.sum())
 
     with count_compilations() as first:
-        known = describe(2)
+        known = describe(5)
     with count_compilations() as seen:
-        others = [describe(0), describe(3)]
+        others = [describe(0), describe(4)]
     assert seen == []
     if name in ("outputs that end at different times", "refined"):
         assert first, "a compilation is noticed"

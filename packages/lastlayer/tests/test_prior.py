@@ -215,7 +215,7 @@ def test_too_few_rows_choose_no_prior():
         ),
         ({"groups": np.arange(5), "prior_variance": "auto"}, r"shape \(300,\).* got \(5,\)"),
         ({"groups": np.ones(300), "prior_variance": "auto"}, "at least two groups, got one"),
-        ({"prior_variance": 0}, "prior_variance must be positive, got 0"),
+        ({"prior_variance": 0}, "prior_variance must lie between .* got 0"),
         ({"evidence": 1e300}, r"evidence must lie between 1e-09 and 1e\+09, got 1e\+300; 1 is"),
         ({"trained": WEIGHTS[:2]}, r"trained must have shape \(3, 6\), .* got \(2, 6\)"),
         (

@@ -58,7 +58,7 @@ def _sample(method: str, rows: int = 60, **options: object) -> Callable[[], np.n
 def _sample_streamed() -> np.ndarray:
     features, targets = small(num_outputs=1, num_rows=2_000)
     stored, how = Stored(features.astype(np.float32)), {"num_particles": 8, "diagnose": False}
-    return sample_posterior(stored, targets, memory_budget=150_000, **how).particles
+    return sample_posterior(stored, targets, memory_budget=90_000, **how).particles
 
 
 def _linear_network(weights: jax.Array, inputs: jax.Array) -> jax.Array:

@@ -64,6 +64,7 @@ def run(problem: Problem, config: DropoutConfig, settings: RunSettings) -> Outco
         end = examine_end(state, rows, D)
         endings.append(Ending(*(part[: len(own)] for part in end)))
         particles = np.asarray(state.particles)[: len(own), :, :D]
+        assert outcome.particles is not None
         outcome.particles[own], outcome.mean[own] = particles, particles.mean(axis=1)
         outcome.time[own] = np.asarray(state.time)[: len(own)]
         outcome.converged[own], outcome.steps[own] = settled[: len(own)], steps[: len(own)]

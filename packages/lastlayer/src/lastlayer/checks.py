@@ -190,7 +190,8 @@ def check_prior_variance(
     numbers per output.
     """
     if variance is None or isinstance(variance, str):
-        fail(f"prior_variance must be 'auto' or numbers, got {variance!r:.60}.")
+        hint = did_you_mean(str(variance), ["auto"]) or "."
+        fail(f"prior_variance must be 'auto' or numbers, got {variance!r:.60}{hint}")
     v = check_numbers(variance, "prior_variance").astype(np.float64)
     each = [(num_outputs, 1), (num_outputs, num_features)] if num_outputs else []
     if v.shape not in {(), (num_features,), *each}:

@@ -26,7 +26,7 @@ import numpy as np
 __all__ = ["GPU_OPTIONS", "Array", "Bool", "Float", "Int", "PRNGKey", "compile_on_call"]
 
 Array = jax.Array
-Either = jax.Array | np.ndarray
+Either = Any  # an array of JAX or of NumPy
 PRNGKey = jax.Array
 
 if TYPE_CHECKING or "jaxtyping" in sys.modules:

@@ -40,7 +40,6 @@ import jax
 import numpy as np
 
 from lastlayer.compiling import (
-    Array,
     Bool,
     Either,
     Float,
@@ -75,43 +74,43 @@ class FlowRule(NamedTuple):
 class Sums(NamedTuple):
     """Sums over the rows at a state, in coordinates of G; the curvature includes the prior's."""
 
-    curvature: Float[Array, "K D D"]  # S = GᵀAG = GᵀHG + GᵀG
-    gradient: Float[Array, "K D"]  # Gᵀg
-    log_likelihood: Float[Array, " K"]  # Σ_n E log p(t_n | θ)
+    curvature: Float[Either, "K D D"]  # S = GᵀAG = GᵀHG + GᵀG
+    gradient: Float[Either, "K D"]  # Gᵀg
+    log_likelihood: Float[Either, " K"]  # Σ_n E log p(t_n | θ)
 
 
 class FlowState(NamedTuple):
     """All that the next step reads."""
 
-    mean: Float[Array, "K D"]  # m
-    factor: Float[Array, "K D D"]  # G
+    mean: Float[Either, "K D"]  # m
+    factor: Float[Either, "K D D"]  # G
     sums: Sums  # at (m, G)
-    bound: Float[Array, " K"]  # L; −∞ until `sums` are known
-    log_det: Float[Array, " K"]  # log det P, up to a constant
+    bound: Float[Either, " K"]  # L; −∞ until `sums` are known
+    log_det: Float[Either, " K"]  # log det P, up to a constant
     # s of the last step, or of the next if that was refused; 0 at the start
-    damping: Float[Array, " K"]
-    refused: Bool[Array, " K"]
-    misfit: Float[Array, "K D D"]  # S − I at the step before
-    time: Float[Array, " K"]  # τ
+    damping: Float[Either, " K"]
+    refused: Bool[Either, " K"]
+    misfit: Float[Either, "K D D"]  # S − I at the step before
+    time: Float[Either, " K"]  # τ
 
 
 class FlowInfo(NamedTuple):
     """What a driver or a diagnostic may want; `flow_step` never reads it."""
 
-    mean_residual: Float[Array, " K"]  # |Cᵀ Gᵀ g̃|, the distance to go in posterior sd
-    covariance_residual: Float[Array, " K"]  # ‖S − I‖, bounds every variance's relative error
+    mean_residual: Float[Either, " K"]  # |Cᵀ Gᵀ g̃|, the distance to go in posterior sd
+    covariance_residual: Float[Either, " K"]  # ‖S − I‖, bounds every variance's relative error
 
 
 class Line(NamedTuple):
     """Where the mean corrections stand: the best mean yet, and the next to look at."""
 
-    best: Float[Array, "K D"]
-    loss: Float[Array, " K"]  # at `best`
-    direction: Float[Array, "K D"]
-    length: Float[Array, " K"]
-    trial: Float[Array, "K D"]  # best − length × direction
-    worse: Bool[Array, " K"]  # whether the trial before was
-    done: Bool[Array, " K"]  # whether the trial before was so close that this one is the last
+    best: Float[Either, "K D"]
+    loss: Float[Either, " K"]  # at `best`
+    direction: Float[Either, "K D"]
+    length: Float[Either, " K"]
+    trial: Float[Either, "K D"]  # best − length × direction
+    worse: Bool[Either, " K"]  # whether the trial before was
+    done: Bool[Either, " K"]  # whether the trial before was so close that this one is the last
 
 
 @compile_unless_numpy()
@@ -165,8 +164,8 @@ def _apply_root(S: Any, s: Any, left: Any) -> tuple[Any, Any]:
     mixed = (1 - s)[:, None, None] * identity + s[:, None, None] * S
     # C = L⁻ᵀ; solved from this side, XLA's CPU program need not transpose L
     if xp is np:
-        L = _factorize(mixed)
-        moved = np.linalg.solve(L, left.swapaxes(1, 2))
+        L: Either = _factorize(mixed)
+        moved: Either = np.linalg.solve(L, left.swapaxes(1, 2))
     else:
         L = xp.linalg.cholesky(mixed)
         moved = jax.lax.linalg.triangular_solve(L, left.swapaxes(1, 2), left_side=True, lower=True)

@@ -97,6 +97,7 @@ class RunSettings(RunOptions):
 
     num_particles: int  # J
     seed: int
+    tolerance: float
     refine: bool = False  # sample exactly where a Gaussian is not enough
     numbers: np.ndarray | None = None  # (K,), of these outputs among the caller's; None: 0, 1, …
 

@@ -16,7 +16,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from lastlayer.compiling import Array, Float, Int
+from lastlayer.compiling import Array, Either, Float, Int
 from lastlayer.devices import AXIS, CUT, WHOLE, count_shards, place
 from lastlayer.plan import Plan, divide_evenly
 from lastlayer.problem import Problem
@@ -27,19 +27,19 @@ T = TypeVar("T")
 class Rows(NamedTuple):
     """Rows of some outputs, in blocks."""
 
-    features: Float[Array, "blocks rows D"]  # ψ √v
-    counts: Float[Array, "blocks *K rows"]  # one for all outputs, or per output
-    targets: Float[Array, "blocks K rows"]
-    offsets: Float[Array, "blocks ... rows"]  # ψ·m₀, per output or one for all
+    features: Float[Either, "blocks rows D"]  # ψ √v
+    counts: Float[Either, "blocks *K rows"]  # one for all outputs, or per output
+    targets: Float[Either, "blocks K rows"]
+    offsets: Float[Either, "blocks ... rows"]  # ψ·m₀, per output or one for all
 
 
 class Block(NamedTuple):
     """One block of `Rows`."""
 
-    features: Float[Array, "rows D"]
-    counts: Float[Array, "*K rows"]
-    targets: Float[Array, "K rows"]
-    offsets: Float[Array, "... rows"]
+    features: Float[Either, "rows D"]
+    counts: Float[Either, "*K rows"]
+    targets: Float[Either, "K rows"]
+    offsets: Float[Either, "... rows"]
 
 
 @runtime_checkable
@@ -63,9 +63,9 @@ def lay_out(
 ) -> Rows:
     """Cut a problem into blocks, for some of its outputs; extra features are columns of zeros."""
     blocks = _count_blocks(problem, block_rows)
-    features = fill_features(problem, problem.features, num_features or problem.num_features)
-    features = cut_into_blocks(features, blocks, block_rows)
-    counts = cut_into_blocks(problem.row_counts[:, None], blocks, block_rows)[..., 0]
+    filled = fill_features(problem, problem.features, num_features or problem.num_features)
+    features: Either = cut_into_blocks(filled, blocks, block_rows)
+    counts: Either = cut_into_blocks(problem.row_counts[:, None], blocks, block_rows)[..., 0]
     if on_device:
         features, counts = place(features), place(counts)
     rows = Rows(features, counts, counts, counts)  # `load_outputs` sets the last two
@@ -88,7 +88,7 @@ def load_outputs(rows: Rows, problem: Problem, outputs: slice | np.ndarray) -> R
     }
     if problem.counts.ndim == 2:
         columns["counts"] = problem.counts[:, outputs]
-    turned = {
+    turned: dict[str, Either] = {
         name: np.ascontiguousarray(cut_into_blocks(part, blocks, block_rows).swapaxes(1, 2))
         for name, part in columns.items()
     }

@@ -209,6 +209,7 @@ def _assemble(problem: Problem, parts: list[Part], made: Provenance) -> Posterio
     if outcome.particles is not None:
         draws = _to_weights(problem, outcome.particles)
     else:
+        assert outcome.factor is not None, "a method gives particles or a factor"
         draws = Draws(
             mean=outcome.mean,
             factor=outcome.factor,

@@ -29,7 +29,7 @@ flow does that from where this ends, and its fixed point does not depend on the 
 """
 
 from dataclasses import replace
-from functools import partial
+from functools import partial, reduce
 from typing import NamedTuple
 
 import jax
@@ -81,8 +81,7 @@ class Shared(NamedTuple):
         at = np.zeros((D, D), int)
         at[i, j] = at[j, i] = np.arange(len(i))
         parts = zip(jnp.split(weights, len(self.products), axis=1), self.products, strict=True)
-        pairs: Array = sum(w @ part.T for w, part in parts)
-        return pairs[:, at]
+        return reduce(jnp.add, (w @ part.T for w, part in parts))[:, at]
 
 
 @compile_on_call(static_argnames="products")

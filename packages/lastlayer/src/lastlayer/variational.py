@@ -48,7 +48,7 @@ from lastlayer.logits import average_by_quadrature
 from lastlayer.outcome import Outcome, RunSettings
 from lastlayer.plan import Plan, make_plan, plan_to_share
 from lastlayer.problem import Problem, narrow_prior, sample_rows
-from lastlayer.rows import iterate_outputs, lay_out
+from lastlayer.rows import Rows, iterate_outputs, lay_out
 from lastlayer.shared import approach, evaluate_shared, evaluate_start, rotate, share_rows
 
 RULE = FlowRule(average_by_quadrature)
@@ -108,7 +108,7 @@ def fit_gaussian(
         left = left[~part.converged]
         if not len(left):
             break
-        mean, factor = outcome.mean[left], outcome.factor[left]
+        mean, factor = (part[left] for part in get_fit(outcome))
         near = (mean, factor) if np.isfinite(mean).all() and np.isfinite(factor).all() else None
     settings.tell(problem.num_outputs, problem.num_outputs)
     outcome.stop_reason = _explain_stop(outcome, settings)
@@ -179,6 +179,7 @@ def _flow_shared(
     turned, U = rotate(problem)
     outcome, shared = _prepare_outcome(problem), None
     for places, rows in iterate_outputs(turned, plan):
+        assert isinstance(rows, Rows), "these fit into memory"
         shared = shared or share_rows(rows.features, plan.products)
         if near is None:
             state = evaluate_start(start_flow(*approach(rows, rule)), rows, rule, shared)
@@ -306,7 +307,8 @@ def _find_stalled(state: FlowState) -> np.ndarray:
 
 def _keep(which: np.ndarray, chosen: FlowState, other: FlowState) -> FlowState:
     if isinstance(chosen.mean, np.ndarray):
-        return jax.tree.map(partial(pick, which), chosen, other)
+        kept: FlowState = jax.tree.map(partial(pick, which), chosen, other)
+        return kept
     return _keep_on_device(jax.device_put(which), chosen, other)
 
 
