@@ -145,8 +145,6 @@ def test_a_file_holds_no_particles_that_can_be_drawn_again(tmp_path: Path) -> No
         np.testing.assert_array_equal(loaded.particles, posterior.particles)
 
 
-
-
 def test_loading_another_file_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "not.safetensors"
     path.write_bytes(b"nothing of the kind")

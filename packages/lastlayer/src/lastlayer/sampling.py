@@ -211,10 +211,8 @@ def _assemble(problem: Problem, parts: list[Part], made: Provenance) -> Posterio
     else:
         assert outcome.factor is not None, "a method gives particles or a factor"
         draws = Draws(
-            mean=outcome.mean,
-            factor=outcome.factor,
-            prior_mean=problem.prior_mean,
-            prior_scale=problem.prior_scale,
+            mean=_to_weights(problem, outcome.mean),
+            factor=outcome.factor * problem.prior_scale[..., None],
             num_particles=made.settings.num_particles,
             seed=made.settings.seed,
         )
