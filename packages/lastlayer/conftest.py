@@ -1,11 +1,14 @@
-"""PyTorch for the tests that need it."""
+"""PyTorch for the tests that need it; without it, the module that subclasses its layers is left."""
 
 import importlib
+from importlib.util import find_spec
 from types import ModuleType
 
 import pytest
 
 from needs import needs
+
+collect_ignore = [] if find_spec("torch") else ["src/lastlayer/torch_layer.py"]
 
 
 @pytest.fixture(scope="session")
