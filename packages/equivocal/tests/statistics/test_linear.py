@@ -24,6 +24,29 @@ def test_likelihood_agrees_with_the_multivariate_normal(data) -> None:
     assert fit.log_likelihood == pytest.approx(log_likelihood(y, X, parts, fit), rel=1e-12)
 
 
+@pytest.mark.parametrize("response", ["given", "without slopes"])
+def test_correlated_effects_agree_with_the_multivariate_normal(response: str) -> None:
+    """Also at the edge, where their correlation is one, as lme4's singular fits are."""
+    y, X, (people, items) = crossed(20, 10, seed=6)
+    if response == "given":
+        slopes = np.random.default_rng(6).normal(0, 30, 20)
+        y = y + slopes[people.level] * X[:, 1]
+    both = RandomPart("participant", people.level, X, ("intercept", "slope"))
+    fit = fit_mixed(y, X, [both, items])
+    assert fit.converged
+    r = fit.correlations["intercept", "slope"]
+    sds = np.array([fit.sds["intercept"], fit.sds["slope"]])
+    sigma = np.outer(sds, sds) * np.array([[1, r], [r, 1]])
+    V = dense_covariance([items], fit.sds, fit.sd_residual, len(y))
+    V += (people.level[:, None] == people.level) * (X @ sigma @ X.T)
+    dense = stats.multivariate_normal(X @ fit.coefficients, V).logpdf(y)
+    assert fit.log_likelihood == pytest.approx(dense, rel=1e-10)
+    assert fit.parameters == 2 + 4 + 1
+    apart = [people, RandomPart("slope", people.level, X[:, 1]), items]
+    assert fit.log_likelihood > fit_mixed(y, X, apart).log_likelihood - 1e-6
+    assert ("the correlation of intercept and slope is ±1" == fit.note) == (response != "given")
+
+
 def test_restricted_likelihood_agrees_with_that_of_contrasts() -> None:
     """The density of the contrasts Kᵀy with KᵀX = 0, up to log|XᵀX|/2 by the choice of K."""
     y, X, parts = crossed()

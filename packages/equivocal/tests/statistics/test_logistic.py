@@ -48,6 +48,19 @@ def test_gradient_agrees_with_differences_of_the_criterion(name: str) -> None:
     np.testing.assert_allclose(gradient, np.array(slopes) / 2e-5, atol=1e-5)
 
 
+def test_gradient_of_correlated_effects_agrees_with_differences() -> None:
+    y, X, (people, items, _) = DATA["slopes"]
+    parts = [RandomPart(part.name, part.level, X) for part in (people, items)]
+    problem = LogisticProblem(y, X, parts, np.ones(len(y)))
+    at = np.array([-0.3, 0.5, 0.7, 0.4, 0.9, 0.3, -0.2, 0.5])
+    _, gradient = problem.compute_criterion(at)
+    slopes = [
+        problem.compute_criterion(at + d)[0] - problem.compute_criterion(at - d)[0]
+        for d in 1e-5 * np.eye(len(at))
+    ]
+    np.testing.assert_allclose(gradient, np.array(slopes) / 2e-5, atol=1e-5)
+
+
 @pytest.mark.parametrize("name", DATA)
 def test_blocks_agree_with_the_dense_matrix(name: str) -> None:
     _, _, parts = DATA[name]
@@ -56,17 +69,18 @@ def test_blocks_agree_with_the_dense_matrix(name: str) -> None:
     weight = rng.random(n)
     Z = np.hstack([sd * z for sd, z in zip(sds, build_z(parts), strict=True)])
     H = Z.T @ (weight[:, None] * Z) + np.eye(Z.shape[1])
-    blocks = Layout(parts).build(weight, sds)
+    layout = Layout(parts)
+    values = layout.scale([np.array([[sd]]) for sd in sds])
+    blocks = layout.build(weight, values)
     assert blocks.log_determinant == pytest.approx(np.linalg.slogdet(H)[1])
     ends = np.cumsum([part.level.max() + 1 for part in parts])[:-1]
     right = rng.normal(size=len(H))
     np.testing.assert_allclose(
         np.concatenate(blocks.solve(np.split(right, ends))), np.linalg.solve(H, right)
     )
-    inverse = np.linalg.inv(H)
-    np.testing.assert_allclose(np.concatenate(blocks.compute_diagonal()), np.diag(inverse))
-    expected = np.einsum("ij,jk,ik->i", Z, inverse, Z)
-    np.testing.assert_allclose(blocks.compute_variances(sds), expected)
+    expected = np.einsum("ij,jk,ik->i", Z, np.linalg.inv(H), Z)
+    variances = sum(v * P for v, P in zip(values, blocks.project(values), strict=True))
+    np.testing.assert_allclose(variances, expected)
 
 
 def test_proportions_give_the_estimates_of_single_answers() -> None:

@@ -1,22 +1,23 @@
 """Logistic mixed models with crossed random effects: yes/no answers by participant and item.
 
-    k ~ Binomial(m, μ),     logit μ = η = Xβ + Σ_b λ_b Z_b u_b,     u_b ~ N(0, I)                (1)
+    k ~ Binomial(m, μ),     logit μ = η = Xβ + ZΛu,     u ~ N(0, I)                              (1)
 
-The likelihood is an integral over u. Laplace's approximation of it, with û the mode of the
-integrand, W = diag(m μ (1 − μ)) there and H = ΛZᵀWZΛ + I, is
+with Λ the block matrix of the factors T of `equivocal.statistics.fits`. The likelihood is an
+integral over u. Laplace's approximation of it, with û the mode of the integrand,
+W = diag(m μ (1 − μ)) there and H = ΛᵀZᵀWZΛ + I, is
 
     −2 log L ≈ −2 log p(k | û) + ûᵀû + log |H|                                                   (2)
 
 û is found by penalised iteratively reweighted least squares (Newton's method with halved steps),
-and (2) is minimised over β and λ together, as lme4's `glmer` does with nAGQ = 1. With r = mμ − k,
-s = ½ m μ(1−μ)(1−2μ) diag(ZΛH⁻¹ΛZᵀ) and t = H⁻¹ΛZᵀs, half the gradient of (2) is
+and (2) is minimised over β and θ together, as lme4's `glmer` does with nAGQ = 1. With r = mμ − k,
+P = H⁻¹ΛᵀZᵀ, s = ½ m μ(1−μ)(1−2μ) diag(ZΛP) and t = Ps, half the gradient of (2) is
 
-    β:    Xᵀ(r + s − WZΛt)                                                                       (3)
-    λ_b:  (Z_b u_b)ᵀ(r + s − WZΛt) + tr_b(I − H⁻¹)/λ_b − t_bᵀZ_bᵀr                               (4)
+    β:      Xᵀ(r + s − WZΛt)                                                                     (3)
+    T_jc:   Σ_i z_ij (u_c (r + s − WZΛt) + w_i P_c − t_c r)_i                                    (4)
 
-where the second terms come from log|H| and the third from the dependence of û on β and λ. (2) is
-even in λ, so λ may change sign and needs no bound. Standard errors are computed from the curvature
-of (2) in β and λ, by differences of its gradient, as in `glmer`; intervals are Wald's.
+for effects j and c of one part, each at the level of trial i; the second term comes from log|H| and
+the third from the dependence of û on T. Standard errors are computed from the curvature of (2) in β
+and θ, by differences of its gradient, as in `glmer`; intervals are Wald's.
 
 Bates, Mächler, Bolker & Walker (2015), J. Stat. Softw. 67(1), section 3 and lme4's vignette
 "Computational methods for mixed models".
@@ -30,16 +31,20 @@ import numpy as np
 from scipy import linalg, optimize
 from scipy.special import expit, gammaln, log_expit
 
-from equivocal.statistics.blocks import Curvature, Layout
-from equivocal.statistics.linear import (
-    CLOSE,
-    SMALL,
+from equivocal.statistics.blocks import Curvature, Layout, Values
+from equivocal.statistics.fits import (
     MixedFit,
     RandomPart,
+    build_factors,
     check_trials,
+    count_effects,
     count_levels,
+    describe_parts,
     limit_threads,
+    solve_newton,
+    start_parameters,
 )
+from equivocal.statistics.linear import CLOSE, SMALL
 
 FLAT = 1e-3  # a standard deviation of log odds below this counts as zero
 ENDLESS = 30.0  # a standard deviation of log odds above this counts as infinite
@@ -54,8 +59,8 @@ class LogisticFit(MixedFit):
 
     @property
     def parameters(self) -> int:
-        """The number of parameters: β and the variances of random parts."""
-        return len(self.coefficients) + len(self.sds)
+        """The number of parameters: β, variances and covariances of random effects."""
+        return super().parameters - 1
 
 
 def fit_logistic(
@@ -70,7 +75,7 @@ def fit_logistic(
     X : ndarray of shape (n, p)
         The fixed effects; of full rank, with an intercept, and best in standard deviations.
     parts : sequence of RandomPart
-        The random effects, independent of each other.
+        The random effects, independent of each other; those within a part are correlated.
     counts : ndarray of shape (n,), optional
         m, the number of answers behind each proportion; 1 unless given.
 
@@ -94,16 +99,17 @@ def fit_logistic(
     True
     """
     check_trials(len(y), X.shape[1])
-    with limit_threads(sum(map(count_levels, parts)) < 10 * SMALL):
+    columns = sum(count_levels(part) * count_effects(part) for part in parts)
+    with limit_threads(columns < 10 * SMALL):
         problem = LogisticProblem(y, X, parts, np.ones(len(y)) if counts is None else counts)
-        return _fit(problem, [part.name for part in parts])
+        return _fit(problem, parts)
 
 
-def _fit(problem: "LogisticProblem", names: list[str]) -> LogisticFit:
+def _fit(problem: "LogisticProblem", parts: Sequence[RandomPart]) -> LogisticFit:
     """Minimise (2), polish the minimum by Newton's method, and return the estimates."""
     p = problem.X.shape[1]
     fixed = _fit_fixed_effects(problem.k, problem.X, problem.m)
-    start = np.concatenate([fixed, np.ones(len(names))])
+    start = np.concatenate([fixed, start_parameters(parts)])
     scale = problem.estimate_scale(start)
 
     def compute(x: np.ndarray) -> tuple[float, np.ndarray]:
@@ -114,8 +120,7 @@ def _fit(problem: "LogisticProblem", names: list[str]) -> LogisticFit:
     search = optimize.minimize(compute, origin, jac=True, method="BFGS", options={"gtol": 1e-4})
     at, H, distance = _polish(problem, start + scale @ search.x, scale)
     value = problem.compute_criterion(at)[0]
-    sds = dict(zip(names, map(float, np.abs(at[p:])), strict=True))
-    flat = [name for name, sd in sds.items() if sd < FLAT]
+    sds, correlations, edges = describe_parts(parts, at[p:], FLAT)
     note, spread = "", np.linalg.pinv(H)[:p, :p]
     if endless := [name for name, sd in sds.items() if sd > ENDLESS]:
         named = " and ".join(endless)
@@ -134,7 +139,8 @@ def _fit(problem: "LogisticProblem", names: list[str]) -> LogisticFit:
         log_likelihood=-value,
         trials=len(problem.k),
         converged=not note,
-        note=note or (f"no variance left for {' and '.join(flat)}" if flat else ""),
+        note=note or edges,
+        correlations=correlations,
     )
 
 
@@ -145,14 +151,14 @@ def _polish(
     for _ in range(3):
         H = _differentiate(lambda x: problem.compute_criterion(x)[1], at, scale)
         value, gradient = problem.compute_criterion(at)
-        try:
-            step = linalg.cho_solve(linalg.cho_factor(H), gradient)
-        except np.linalg.LinAlgError:  # a saddle, not a minimum
-            return at, H, float("inf")
-        distance = float(gradient @ step)  # for a quadratic, by how much −2 log L can still fall
-        if distance < EXACT or problem.compute_criterion(at - step)[0] > value:
+        step, distance = solve_newton(H, gradient)  # for a quadratic, by how much −2 log L can fall
+        if (
+            distance < EXACT
+            or not np.isfinite(distance)
+            or problem.compute_criterion(at + step)[0] > value
+        ):
             break
-        at = at - step
+        at = at + step
     return at, H, distance
 
 
@@ -185,55 +191,62 @@ class LogisticProblem:
         ways = gammaln(self.m + 1) - gammaln(self.k + 1) - gammaln(self.m - self.k + 1)
         self.constant = -float(ways.sum())
         self._last = [np.zeros(size) for size in self.layout.sizes]
+        self.entries = [  # of θ: the part's first effect, and the row and column in its T
+            (start, j, c)
+            for start, k in zip(
+                np.cumsum([0, *self.layout.part_sizes]), self.layout.part_sizes, strict=False
+            )
+            for j, c in zip(*np.tril_indices(k), strict=True)
+        ]
 
     def estimate_scale(self, start: np.ndarray) -> np.ndarray:
-        """Return a rough root of the covariance of β and λ, so that BFGS begins with unit steps."""
-        p = self.X.shape[1]
-        sds = start[p:]
-        mode = self.find_mode(start[:p], sds)
+        """Return a rough root of the covariance of β and θ, so that BFGS begins with unit steps."""
+        p, layout = self.X.shape[1], self.layout
+        values = self._scale_values(start)
+        mode = self.find_mode(start[:p], values)
         WX = self._compute_weight(mode.eta)[:, None] * self.X
         information = self.X.T @ WX
         for j in range(p):
-            right = [sd * self.layout.sum_by_level(b, WX[:, j]) for b, sd in enumerate(sds)]
-            effects = mode.curvature.solve(right)
-            information[:, j] -= WX.T @ self._add_effects(np.zeros(len(WX)), effects, sds)
+            right = [layout.sum_by_level(c, v * WX[:, j]) for c, v in enumerate(values)]
+            information[:, j] -= WX.T @ layout.add_effects(values, mode.curvature.solve(right))
         spread = np.linalg.inv((information + information.T) / 2)
-        sd_errors = 1 / np.sqrt(2 * np.array(self.layout.sizes))
-        return linalg.block_diag(np.linalg.cholesky(spread), np.diag(sd_errors))
+        errors = [1 / np.sqrt((1 + (j == c)) * layout.sizes[at + c]) for at, j, c in self.entries]
+        return linalg.block_diag(np.linalg.cholesky(spread), np.diag(errors))
+
+    def _scale_values(self, at: np.ndarray) -> list[np.ndarray]:
+        """Return the values of ZΛ."""
+        factors = build_factors(at[self.X.shape[1] :], self.layout.part_sizes)
+        return self.layout.scale(factors)
 
     def _compute_weight(self, eta: np.ndarray) -> np.ndarray:
         """Return the diagonal of W."""
         mu = expit(eta)
         return np.asarray(self.m * mu * (1 - mu))
 
-    def _add_effects(self, fixed: np.ndarray, u: list[np.ndarray], sds: np.ndarray) -> np.ndarray:
-        """Return `fixed` + ZΛu."""
-        return fixed + sum(self.layout.spread(b, sd * u[b]) for b, sd in enumerate(sds))
-
     def _compute_height(self, eta: np.ndarray, u: list[np.ndarray]) -> float:
         """Return −log p(k | u) + uᵀu / 2, without the binomial coefficients."""
         fit = self.k @ log_expit(eta) + (self.m - self.k) @ log_expit(-eta)
         return float(sum(part @ part for part in u) / 2 - fit)
 
-    def find_mode(self, beta: np.ndarray, sds: np.ndarray) -> _Mode:
+    def find_mode(self, beta: np.ndarray, values: Values) -> _Mode:
         """Find û by Newton's method, starting at the last mode; halve steps that overshoot.
 
-        A step is −H⁻¹(ΛZᵀr + u), so the residuals of the working response are never formed.
+        A step is −H⁻¹(ΛᵀZᵀr + u), so the residuals of the working response are never formed.
         """
-        fixed, u = self.X @ beta, self._last
-        eta = self._add_effects(fixed, u, sds)
+        layout, fixed, u = self.layout, self.X @ beta, self._last
+        eta = fixed + layout.add_effects(values, u)
         height = self._compute_height(eta, u)
         for _ in range(100):
-            curvature = self.layout.build(self._compute_weight(eta), sds)
+            curvature = layout.build(self._compute_weight(eta), values)
             r = self.m * expit(eta) - self.k
-            g = [sd * self.layout.sum_by_level(b, r) + u[b] for b, sd in enumerate(sds)]
+            g = [layout.sum_by_level(c, v * r) + u[c] for c, v in enumerate(values)]
             step = curvature.solve(g)
             gain = sum(float(a @ b) for a, b in zip(g, step, strict=True))
             if gain < EXACT**1.5:
                 break
             for halving in range(30):
                 moved = [a - b * 0.5**halving for a, b in zip(u, step, strict=True)]
-                eta_moved = self._add_effects(fixed, moved, sds)
+                eta_moved = fixed + layout.add_effects(values, moved)
                 lower = self._compute_height(eta_moved, moved)
                 if lower <= height or gain < EXACT:  # below that, round-off decides the comparison
                     break
@@ -242,23 +255,24 @@ class LogisticProblem:
         return _Mode(u, eta, height, curvature)
 
     def compute_criterion(self, at: np.ndarray) -> tuple[float, np.ndarray]:
-        """Compute half of (2) and its gradient (3, 4) at the values of β and λ."""
-        p, layout = self.X.shape[1], self.layout
-        beta, sds = at[:p], at[p:]
-        mode = self.find_mode(beta, sds)
+        """Compute half of (2) and its gradient (3, 4) at the values of β and θ."""
+        p, layout, values = self.X.shape[1], self.layout, self._scale_values(at)
+        mode = self.find_mode(at[:p], values)
         H, mu = mode.curvature, expit(mode.eta)
         weight = self.m * mu * (1 - mu)
-        r = self.m * mu - self.k
-        s = weight * (1 - 2 * mu) * H.compute_variances(sds) / 2
-        t = H.solve([sd * layout.sum_by_level(b, s) for b, sd in enumerate(sds)])
-        pulled = r + s - weight * self._add_effects(np.zeros(len(r)), t, sds)
-        slopes = []
-        for b, diagonal in enumerate(H.compute_diagonal()):
-            slope = float(layout.spread(b, mode.u[b]) @ pulled)
-            slope -= float(t[b] @ layout.sum_by_level(b, r))
-            slopes.append(slope + (float((1 - diagonal).sum() / sds[b]) if sds[b] else 0.0))
-        gradient = np.concatenate([self.X.T @ pulled, slopes])
-        return self.constant + mode.height + H.log_determinant / 2, gradient
+        r, projected = self.m * mu - self.k, H.project(values)
+        variance = sum(v * P for v, P in zip(values, projected, strict=True))
+        s = weight * (1 - 2 * mu) * variance / 2
+        t = H.solve([layout.sum_by_level(c, v * s) for c, v in enumerate(values)])
+        pulled = r + s - weight * layout.add_effects(values, t)
+        slopes = np.empty(len(at))
+        slopes[:p] = self.X.T @ pulled
+        for number, (start, j, k) in enumerate(self.entries, start=p):
+            z, c = layout.raw[start + j], start + k
+            level = layout.levels[c]
+            change = mode.u[c][level] * pulled + weight * projected[c] - t[c][level] * r
+            slopes[number] = z @ change
+        return self.constant + mode.height + H.log_determinant / 2, slopes
 
 
 def _fit_fixed_effects(k: np.ndarray, X: np.ndarray, m: np.ndarray) -> np.ndarray:
