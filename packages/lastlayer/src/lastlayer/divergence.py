@@ -14,7 +14,7 @@ rows of networks with the automatic step it rose by at most 0.02 D nats; steps o
 stable length raised it by hundreds of D. An output has diverged if a step threw it out, unless its
 mean has come back to where most of the posterior is.
 
-**Converged.** The covariance has settled (`dropout_deterministic`), and the equations of the fixed
+**Converged.** The covariance has settled (`algorithm1_run`), and the equations of the fixed
 point, docs/maths.md (5), with averages over the ensemble, hold to `MEAN_CLOSE` and
 `VARIANCE_CLOSE`, both above what a step Δτ ≤ 0.05 adds. They are evaluated once, at
 the end, in the span of the deviations.

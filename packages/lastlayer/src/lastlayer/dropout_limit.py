@@ -1,6 +1,6 @@
 """The dropout deterministic sampler with infinitely many particles.
 
-Both half steps of `dropout_deterministic` are affine in a particle once the averages over the
+Both half steps of `algorithm1` are affine in a particle once the averages over the
 ensemble are known, so an ensemble that starts as N(m₀, P₀) stays Gaussian, and in the limit J → ∞
 its mean m and covariance P determine it. Dropping a fraction ρ of the deviations' entries keeps
 their variances and thins their covariances, docs/maths.md (11):

@@ -32,7 +32,7 @@ class Info:
     steps: np.ndarray
     time: np.ndarray  # τ reached; NaN where the method has no such time
     mean_residual: np.ndarray  # of the fixed-point equations, in posterior sd, or as expected
-    covariance_residual: np.ndarray  # relative, Frobenius norm; likewise (`engine.queue`)
+    covariance_residual: np.ndarray  # relative, Frobenius norm; likewise (`variational`)
     covariance_shift: np.ndarray  # relative error of the Gaussian's variances; NaN: not checked
     refined: np.ndarray  # outputs that were sampled exactly because a Gaussian is not enough
     r_hat: np.ndarray  # of chains: rank-normalised split-R̂ of the worst weight; NaN: no chains

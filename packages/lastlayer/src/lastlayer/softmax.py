@@ -4,7 +4,7 @@ The Gaussian is where docs/maths.md (5) holds, with the curvature between classe
 
     H = Σ_n c_n (diag E[y_n] − E[y_n y_nᵀ]) ⊗ ψ_n ψ_nᵀ.
 
-It is no more than the coordinates of `samplers.hmc`, whose draws do not depend on how near it is;
+It is no more than the coordinates of `exact`, whose draws do not depend on how near it is;
 the mode is what priors are compared by. A Gaussian for each class would not do: it cannot tell
 contrasts of classes, which the data determine, from a vector that is added to all of them, of which
 the data say nothing.

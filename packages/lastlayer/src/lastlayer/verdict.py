@@ -14,7 +14,7 @@ the noise of their estimate down:
 - Chains run in pairs with opposite momenta, whose odd parts cancel; |E[∇u]|² is a product of
   averages over two halves of the pairs, so that their noise does not add to it.
 - Every point of a trajectory counts, weighed by how likely the trajectory is to pass its test
-  (`hamiltonian._weigh_path`): two fifths of the variance less, with the same gradients.
+  (`trajectories._weigh_path`): two fifths of the variance less, with the same gradients.
 - Effort goes where it decides: outputs whose estimate lies near the limit share all chains of a
   second look, and those still near it the chains of a third. Their new chains go on from where
   those before ended, and need no warm-up.
