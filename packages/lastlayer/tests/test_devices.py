@@ -14,15 +14,13 @@ from lastlayer.errors import UserError
 from problems import small
 from several_devices import PROBLEM
 
-ROOT = Path(__file__).parents[3]
-
 
 def started(out: Path, *arguments: str, devices: int) -> subprocess.Popen[str]:
     flags = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count={devices}"
     return subprocess.Popen(
         [sys.executable, "-m", "several_devices", str(out), *arguments],
         env=os.environ | {"XLA_FLAGS": flags, "JAX_PLATFORMS": "cpu"},
-        cwd=ROOT,
+        cwd=Path(__file__).parent,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
