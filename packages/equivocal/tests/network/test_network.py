@@ -84,29 +84,10 @@ def test_filler_probe_is_the_filler_pattern(network: Network) -> None:
     np.testing.assert_allclose(activation.isel(word=-1).sel(probe="pizza"), expected, atol=2e-6)
 
 
-def test_comprehend_is_labelled(network: Network) -> None:
-    activation = network.comprehend("During dinner, the pizza eats")
-    assert activation.dims == ("word", "probe", "unit")
-    assert activation.shape == (3, 5, 176)
-    assert list(activation.coords["probe"].values) == list(network.world.roles)
-    labelled = float(activation.sel(unit="pizza", probe="agent", word="eats"))
-    assert labelled == float(activation[2, 0, network.world.units.index("pizza")])
-
-
 @pytest.mark.parametrize("probe", ["agnt", "woman pizza", "zzzz", "in", "in kitchen", ""])
 def test_unknown_probes_are_refused(network: Network, probe: str) -> None:
     with pytest.raises(ValueError, match="unknown role or word"):
         network.comprehend("woman", probes=[probe])
-
-
-def test_at_least_one_probe_is_needed(network: Network) -> None:
-    with pytest.raises(ValueError, match="at least one, got \\[\\]"):
-        network.comprehend("woman", probes=[])
-
-
-def test_one_probe_may_be_given_by_itself(network: Network) -> None:
-    one = network.comprehend("woman eats", "pizza")
-    np.testing.assert_array_equal(one, network.comprehend("woman eats", ["pizza"]))
 
 
 def test_shared_prefixes_have_the_gestalts_of_whole_sentences(network: Network) -> None:

@@ -10,10 +10,8 @@ import pandas as pd
 import pytest
 
 import equivocal
-from equivocal.network import Run, TrainingSettings, train
+from equivocal.network import Run, train
 from equivocal.network.train_or_load import (
-    QUICK,
-    choose_training,
     train_or_load,
 )
 from equivocal.world import World
@@ -31,12 +29,6 @@ def test_a_run_is_trained_and_saved(
     pd.testing.assert_frame_equal(Run.load(tmp_path / "run").scores, made.scores)
     with pytest.raises(UserError, match="holds another run"):
         train_or_load(garden, SMALL, tmp_path / "run")
-
-
-def test_arguments_take_precedence_over_quick() -> None:
-    chosen = choose_training(networks=3, quick=True)
-    assert (chosen.networks, chosen.epochs) == (3, QUICK["epochs"])
-    assert choose_training() == TrainingSettings()
 
 
 def test_a_generator_is_a_seed(garden: World) -> None:

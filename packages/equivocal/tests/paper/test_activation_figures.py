@@ -24,7 +24,6 @@ from equivocal.paper.figure_tables import (
     tabulate_entropies,
     tabulate_words,
 )
-from lastlayer.errors import UserError
 from tests.paper.made_up import ITEMS, OTHERS, PROBES, activations
 
 
@@ -94,20 +93,6 @@ def test_word_grid_has_a_row_for_each_word_and_a_column_for_each_probe(estimate:
     ])  # fmt: skip
     heights = [bar.get_height() for bar in grid[1, 1].patches]
     np.testing.assert_allclose(heights, [named, here.sel(unit="woman").mean(), rest])
-
-
-def test_one_network_and_no_non_relevant_units_are_enough() -> None:
-    dataset = activations(networks=1, non_relevant=False)
-    figure = draw_words(dataset, "reversal", "paper")
-    assert len(figure.axes[0].patches) == 2
-    (agent, _) = draw_critical(dataset.isel(item=[1]), "reversal").axes
-    pizza = dataset["mle"].sel(item="dinner", condition="reversal", position=3, probe="agent")
-    assert agent.patches[0].get_height() == pytest.approx(float(pizza.sel(unit="pizza").mean()))
-
-
-def test_an_unknown_estimate_is_refused_with_the_known_ones() -> None:
-    with pytest.raises(UserError, match="'hmc'; there are mle, paper, converged"):
-        draw_words(activations(), "reversal", "hmc")
 
 
 @pytest.mark.parametrize("kind", ["svg", "png"])

@@ -17,7 +17,6 @@ from equivocal.paper.html import (
     format_table,
     render_report,
 )
-from lastlayer.errors import UserError
 
 VOID = {"meta", "img", "link", "br", "hr", "input"}
 CLAIMS = pd.DataFrame(
@@ -119,12 +118,6 @@ def test_every_figure_is_embedded_with_its_caption_and_alternative_text(
     assert CAPTIONS["words"].partition(". ")[2] in page.text
 
 
-def test_a_large_drawing_is_embedded_as_png(folder: Path) -> None:
-    _, page = rendered(folder, CONTENT, largest_svg=100)
-    images = [attrs for tag, attrs in page.tags if tag == "img"]
-    assert all(image["src"].startswith("data:image/png;base64,") for image in images)
-
-
 def test_every_table_claim_and_text_is_shown(folder: Path) -> None:
     text, page = rendered(folder, CONTENT)
     shown = (
@@ -162,27 +155,6 @@ def test_quick_runs_are_marked_and_others_are_not(folder: Path) -> None:
     assert "QUICK RUN: do not report" in page.text
     assert "<title>QUICK RUN: A study</title>" in quick
     assert "QUICK RUN" not in rendered(folder, CONTENT)[0]
-
-
-def test_a_study_without_claims_or_notes_has_no_empty_sections(folder: Path) -> None:
-    empty = pd.DataFrame()
-    bare = CONTENT | {
-        "summary": {},
-        "sections": [],
-        "impossible": empty,
-        "tables": {},
-        "figures": [],
-        "notes": [],
-    }
-    text, _ = rendered(folder, bare)
-    for section in ("summary", "impossible", "tables", "figures", "notes"):
-        assert f'id="{section}"' not in text
-        assert f'href="#{section}"' not in text
-
-
-def test_a_missing_figure_is_named(folder: Path) -> None:
-    with pytest.raises(UserError, match="no figure 'tau' in .*figures; draw it"):
-        render_report(folder, CONTENT | {"figures": ["tau"]})
 
 
 def test_cells_are_formatted_by_type_and_column() -> None:

@@ -10,7 +10,6 @@ from scipy.special import expit, logit
 from equivocal.paper.claims import find_impossible_numbers
 from equivocal.paper.tables import compute_measures, load_printed_values, tabulate
 from equivocal.statistics.summaries import (
-    compare_logit_pairs,
     compare_pairs,
     compare_with_zero,
     compute_largest_p,
@@ -154,31 +153,6 @@ def test_one_sample_and_paired_are_scipys():
         np.testing.assert_allclose([ours.ci_low, ours.ci_high], [span.low, span.high], rtol=1e-9)
 
 
-@pytest.mark.parametrize("values", [[], [0.2], [0.1] * 5, [0.1, np.nan, 0.3]])
-def test_degenerate_samples_give_nan(values):
-    test = compare_with_zero(values)
-    assert test.n == len(values)
-    assert np.isnan([test.t, test.p, test.ci_low, test.ci_high, test.effect]).all()
-
-
-def test_round_off_is_no_spread():
-    values = np.array([0.1, 0.2, 0.7])
-    difference = (values + 0.3) - values
-    assert difference.std() > 0
-    assert np.isnan(compare_pairs(values + 0.3, values).p)
-
-
-def test_logits_are_clipped_and_averaged_by_row():
-    first, second = np.array([[0.0, 0.5], [1.0, 0.2], [0.3, 0.4]]), np.full((3, 2), 0.5)
-    tiny, near_one = np.finfo(np.float32).tiny, 1 - 2.0**-24
-    ends = logit([tiny, 0.5]), logit([near_one, 0.2]), logit([0.3, 0.4])
-    expected = stats.ttest_1samp([end.mean() for end in ends], 0)
-    assert compare_logit_pairs(first, second).t == pytest.approx(expected.statistic)
-    assert compare_logit_pairs(first[:, 0], second[:, 0]).mean == pytest.approx(
-        np.mean([end[0] for end in ends])
-    )
-
-
 def test_holm_by_hand():
     np.testing.assert_allclose(correct_holm([0.01, np.nan, 0.04, 0.03]), [0.03, np.nan, 0.06, 0.06])
     assert np.isnan(correct_holm([np.nan])).all()
@@ -233,19 +207,6 @@ def test_mixed_model_has_the_closed_form_of_balanced_designs():
     assert model.estimate - model.ci_low == pytest.approx(half, rel=1e-4)
 
 
-def test_mixed_model_explains_why_it_cannot_be_fitted():
-    table, d = simulate_crossed()
-    one = fit_mixed_model(table[table["network"] == 0])
-    assert np.isnan(one.p)
-    assert "two networks" in one.note
-    assert one.estimate == pytest.approx(d[0].mean())
-    same = fit_mixed_model(table.assign(mean=table["mle"]))
-    assert np.isnan(same.p)
-    assert "vary" in same.note
-    flat, _ = simulate_crossed(sd_network=0, sd_item=0)
-    assert np.isfinite(fit_mixed_model(flat).se)
-
-
 def test_mixed_model_agrees_with_statsmodels():
     """By statsmodels 0.15.0, of d / d.std(), multiplied by that:
 
@@ -259,17 +220,6 @@ def test_mixed_model_agrees_with_statsmodels():
     assert model.se == pytest.approx(0.28024434, rel=5e-5)
     found = (model.sd_network, model.sd_item, model.sd_residual)
     assert found == pytest.approx((0.85800539, 0.18764740, 0.20359232), rel=5e-5)
-
-
-def test_a_fit_that_does_not_converge_is_no_result():
-    """Networks and items alone explain every difference, and no noise is left to estimate."""
-    logits = np.add.outer([0.0, 1.0, 3.0], [0.0, 2.0, 2.5, 4.0]).ravel() / 8
-    network, item = np.divmod(np.arange(12), 4)
-    table = pd.DataFrame({"network": network, "item": item, "mle": 0.5, "mean": expit(logits)})
-    model = fit_mixed_model(table)
-    assert np.isnan(model.p)
-    assert "no noise is left" in model.note
-    assert model.estimate == pytest.approx(logits.mean())
 
 
 def test_tables_can_be_recomputed_from_the_file(tmp_path):
@@ -329,19 +279,6 @@ def test_corrected_p_are_of_one_table_and_estimate():
         assert len(rows) == 3
         np.testing.assert_allclose(rows["p_holm"], correct_holm(rows["p"]))
         np.testing.assert_allclose(rows["logit_p_holm"], correct_holm(rows["logit_p"]))
-
-
-def test_one_activation_changes_the_tables():
-    dataset = make_dataset(3).sel(prior=[1.0])
-    before = tabulate(dataset)
-    where = {"condition": "reversal", "item": "dinner", "position": 2, "probe": "agent"}
-    dataset["mle"].loc[where | {"unit": "pizza", "network": 0}] = 0.4
-    after = tabulate(dataset)
-    for name in before:
-        changed = (before[name] != after[name]) & before[name].notna()
-        assert "indicated agent" in set(before[name]["measure"][changed.any(axis=1)])
-        untouched = changed.drop(columns=[c for c in changed if c.endswith("_holm")])
-        assert "indicated patient" not in set(before[name]["measure"][untouched.any(axis=1)])
 
 
 def test_printed_values_stand_beside_ours_in_the_paper_only():

@@ -23,6 +23,7 @@ from equivocal.paper.tables import tabulate
 from equivocal.progress import announce, progress
 from equivocal.store.folders import refuse_foreign_files
 from equivocal.store.locks import hold_folder
+from equivocal.store.store import RECORDS
 from equivocal.workers import count_workers, open_workers
 
 __all__ = ["reproduce", "run_study"]
@@ -94,7 +95,7 @@ def run_study(
         settings = load_study(settings, changes, quick=quick)
     folder, is_paper = Path(out), settings.is_paper
     with hold_folder(folder):
-        refuse_foreign_files(folder / "records", WRITTEN)
+        refuse_foreign_files(folder / RECORDS, WRITTEN)
         study = prepare(settings, folder)
         with open_workers(workers or choose_workers(settings), folder) as begin:
             wait = begin(compare_with_truth, study) if is_paper else None
@@ -121,8 +122,8 @@ def run_study(
 
 def train(study: Study) -> Run:
     """Train the networks of a study, or load them from its folder."""
-    study.run = train_or_load(study.world, study.settings.training_settings, study.folder)
-    return study.run
+    train_or_load(study.world, study.settings.training_settings, study.folder)
+    return study.run  # as the folder holds it, so that a resumed run has the same digits
 
 
 def choose_workers(settings: StudySettings) -> int:

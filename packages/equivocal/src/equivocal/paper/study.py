@@ -31,7 +31,14 @@ from equivocal.store import read_text
 from equivocal.store.arrays import read_dataset, write_dataset
 from equivocal.store.files import ensure_writable, write_text_atomically
 from equivocal.store.folders import locate_network
-from equivocal.store.store import NETWORK_CODE, POSTERIOR_CODE, Store, hash_content, hash_files
+from equivocal.store.store import (
+    NETWORK_CODE,
+    POSTERIOR_CODE,
+    RECORDS,
+    Store,
+    hash_content,
+    hash_files,
+)
 from equivocal.world import World
 from equivocal.world.items import MAX_BYTES, Items, load_stimuli
 from lastlayer.errors import UserError, check_known, join_names
@@ -229,6 +236,7 @@ def prepare(settings: StudySettings, folder: Path) -> Study:
     with warnings.catch_warnings():  # about damaged networks, which training repeats
         warnings.simplefilter("ignore")
         Run.find(folder, study.world, settings.training_settings)  # refuses other networks
+    (folder / RECORDS).mkdir(exist_ok=True)  # marks the folder as that of a study
     write_text_atomically(folder / "stimuli.csv", read_text(source, MAX_BYTES))
     settings.change({"stimuli.file": "stimuli.csv"}).write(folder / "settings.toml")
     return study
