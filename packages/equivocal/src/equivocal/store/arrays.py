@@ -25,7 +25,8 @@ def read_dataset(path: str | Path) -> "xr.Dataset":
     import xarray as xr
 
     try:
-        return xr.load_dataset(path, engine="h5netcdf")
+        # without the encoding, what is made of it is written as if it had just been made
+        return xr.load_dataset(path, engine="h5netcdf").drop_encoding()
     except Exception as error:  # h5py raises errors of many kinds on a damaged file
         raise UnreadableError(Path(path), f"it is not a netCDF file ({error})") from None
 
