@@ -37,27 +37,12 @@ def draw_rows(axes: Axes, memory: Axes, found: dict[str, Any]) -> None:
     memory.legend(loc="lower right")
 
 
-def draw_bars(axes: Axes, values: dict[str, float], goal: float, title: str, label: str) -> None:
-    """Draw a bar for each case, and the goal as a line."""
-    axes.bar(list(values), list(values.values()), color=COLOURS[0], width=0.6)
-    for place, value in enumerate(values.values()):
-        axes.text(place, value, f"{value:.2f}", ha="center", va="bottom")
-    axes.axhline(goal, color="0.5", linestyle=":")
-    axes.set_xlim(-0.5, len(values) - 0.1)  # leaves room for the label of the goal
-    axes.text(len(values) - 0.12, goal, f"goal {goal:g}", ha="right", va="bottom", color="0.35")
-    axes.set(title=title, ylabel=label, ylim=(0, 1.25 * max(goal, *values.values())))
-
-
 def main() -> None:
-    """Draw three panels."""
+    """Draw two panels."""
     scaling = json.loads((RESULTS / "scaling.json").read_text(encoding="utf-8"))
     with apply_style():
-        figure, axes = plt.subplots(1, 3, figsize=(10, 3.2))
+        figure, axes = plt.subplots(1, 2, figsize=(7, 3.2))
         draw_rows(axes[0], axes[1], scaling["streamed"])
-        ratios = {f"{n} devices": one["ratio"] for n, one in scaling["sharded"].items()}
-        draw_bars(
-            axes[2], ratios, 1.15, "rows cut over devices, same cores", "time over one device"
-        )
         figure.savefig(OUT, dpi=150)
 
 

@@ -12,8 +12,6 @@ numpy:
     posterior   `sample_posterior` for 176 outputs on 10,000 rows of a network, from arrays in host
                 memory to the posterior there: the first call, and the median of those after it
     exact       exact draws (`method="hmc"`) for the same outputs, timed in the same way
-    precision   posteriors with products in tf32 and bf16: seconds, and the errors of mean and
-                covariance against float64
     step        one step for N = 10⁶, D = 512 and 64 outputs: the FLOP/s of its matrix products,
                 beside the rates of such products alone
     large       N = 10⁶, D = 512, K = 1,000 from arrays in host memory to the posterior
@@ -40,8 +38,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from lastlayer import Posterior, flow, sample_posterior
-from lastlayer.compiling import GPU_OPTIONS, Precision, multiply
+from lastlayer import flow, sample_posterior
+from lastlayer.compiling import GPU_OPTIONS
 from lastlayer.machine import collect_versions
 from lastlayer.rows import Rows
 from lastlayer.variational import RULE
@@ -94,36 +92,6 @@ def measure_exact(rows: Path, sizes: Numbers) -> Numbers:
     }
 
 
-def measure_precision(rows: Path, sizes: Numbers) -> Numbers:
-    """Measure seconds and errors of each precision.
-
-    Errors of means are in posterior standard deviations, those of covariances relative.
-    """
-    with np.load(rows) as data:
-        features, targets = data["features"], data["targets"][:, : sizes["compared"]]
-    exact = sample_posterior(features, targets, dtype="float64")
-    found: Numbers = {}
-    for how in Precision:
-        work = partial(sample_posterior, features, targets, dtype="float32", precision=str(how))
-        work()
-        seconds = measure_repeats(work, sizes["repeats"])
-        found[str(how)] = {"seconds": seconds, **_measure_errors(work(), exact)}
-    return found
-
-
-def _measure_errors(found: Posterior, exact: Posterior) -> Numbers:
-    sd = np.sqrt(np.diagonal(exact.covariance, axis1=1, axis2=2))
-    shift = np.abs(found.mean - exact.mean) / sd
-    off = np.linalg.norm(found.covariance - exact.covariance, axis=(1, 2))
-    relative = off / np.linalg.norm(exact.covariance, axis=(1, 2))
-    return {
-        "converged": found.info.converged,
-        "mean_shift_most": float(shift.max()),
-        "covariance_error_median": float(np.median(relative)),
-        "covariance_error_most": float(relative.max()),
-    }
-
-
 def measure_step(sizes: Numbers) -> Numbers:
     """Measure one step at a large size, and one of its products alone."""
     N, D, K, block = sizes["N"], sizes["D"], sizes["slots"], sizes["block_rows"]
@@ -135,34 +103,26 @@ def measure_step(sizes: Numbers) -> Numbers:
         targets=jax.random.bernoulli(keys[1], 0.3, (blocks, K, block)).astype(jnp.float32),
         offsets=jnp.zeros((blocks, 1, block)),
     )
-    found: Numbers = {"N": N, "D": D, "outputs": K}
     B = jnp.zeros((K, block, D)) + rows.features[0]
     G = jnp.zeros((K, D, D)) + jnp.eye(D)
-    for how in Precision:
-        rule = RULE._replace(precision=how)
-        rounded = jax.jit(partial(multiply, precision=how))
-        with jax.default_matmul_precision("highest"):
-            identity = jnp.broadcast_to(jnp.eye(D), (K, D, D))
-            start = flow.start_flow(jnp.zeros((K, D)), identity)
-            state, _ = flow.flow_step(start, rows, rule)
-            again = partial(flow.flow_step, state, rows, rule)
-            again()  # compiles
-            seconds = median(measure_time(again)[0] for _ in range(5))
-            rounded(B, G).block_until_ready()
-            alone = median(measure_time(partial(rounded, B, G))[0] for _ in range(10))
-        rate = 6.0 * N * K * D * D / seconds / 1e12  # B twice (spread, sums) and BᵀrB
-        rate_alone = 2.0 * K * block * D * D / alone / 1e12
-        found[str(how)] = {
-            "seconds": seconds,
-            "tflops": rate,
-            "tflops_of_products_alone": rate_alone,
-            "share": rate / rate_alone,
-        }
-    return found
+    with jax.default_matmul_precision("highest"):
+        product = jax.jit(jnp.matmul)
+        state, _ = flow.flow_step(flow.start_flow(jnp.zeros((K, D)), G), rows, RULE)
+        again = partial(flow.flow_step, state, rows, RULE)
+        again()  # compiles
+        seconds = median(measure_time(again)[0] for _ in range(5))
+        product(B, G).block_until_ready()
+        alone = median(measure_time(partial(product, B, G))[0] for _ in range(10))
+    rate = 6.0 * N * K * D * D / seconds / 1e12  # B twice (spread, sums) and BᵀrB
+    rate_alone = 2.0 * K * block * D * D / alone / 1e12
+    return {
+        **{"N": N, "D": D, "outputs": K, "seconds": seconds, "tflops": rate},
+        **{"tflops_of_products_alone": rate_alone, "share": rate / rate_alone},
+    }
 
 
 def measure_large(sizes: Numbers) -> Numbers:
-    """Measure a posterior of a thousand outputs on a million rows, in two precisions."""
+    """Measure a posterior of a thousand outputs on a million rows."""
     N, D, K = sizes["N"], sizes["D"], sizes["K"]
     rng = np.random.default_rng(0)
     features = rng.standard_normal((N, D), dtype=np.float32) / np.float32(np.sqrt(D))
@@ -177,23 +137,17 @@ def measure_large(sizes: Numbers) -> Numbers:
         targets[some] = chance < 1 / (1 + np.exp(-logits[some]))
     del logits
     print("the problem is made", flush=True)
-    found: Numbers = {"N": N, "D": D, "K": K}
-    for how in sizes["large"]:
-        began = time.perf_counter()
-        posterior = sample_posterior(
-            features, targets, precision=how, num_particles=2, dtype="float32"
-        )
-        seconds, one = time.perf_counter() - began, posterior.info
-        found[how] = {
-            "seconds": seconds,
-            "steps_median": float(np.median(one.steps)),
-            "steps_most": int(one.steps.max()),
-            # the initial evaluation is not counted as a step, but costs as much
-            "tflops": 6.0 * N * D * D * float((one.steps + 1).sum()) / seconds / 1e12,
-            "message": one.message,
-        }
-        print(how, json.dumps(found[how]), flush=True)  # at once, since the next may take long
-    return found
+    began = time.perf_counter()
+    one = sample_posterior(features, targets, num_particles=2, dtype="float32").info
+    seconds = time.perf_counter() - began
+    return {
+        **{"N": N, "D": D, "K": K, "seconds": seconds},
+        "steps_median": float(np.median(one.steps)),
+        "steps_most": int(one.steps.max()),
+        # the initial evaluation is not counted as a step, but costs as much
+        "tflops": 6.0 * N * D * D * float((one.steps + 1).sum()) / seconds / 1e12,
+        "message": one.message,
+    }
 
 
 def measure_training(sizes: Numbers) -> Numbers:
@@ -213,14 +167,12 @@ def measure_training(sizes: Numbers) -> Numbers:
 FULL: Numbers = {
     **{"repeats": 5, "compared": 32, "networks": 10},
     **{"N": 1_000_000, "D": 512, "K": 1_000, "slots": 64, "block_rows": 10_000},
-    "large": ["tf32", "full"],
 }
 SMALL: Numbers = {
     **{"repeats": 1, "compared": 2, "networks": 1},
     **{"N": 2_000, "D": 8, "K": 5, "slots": 4, "block_rows": 500},
-    "large": ["full"],
 }
-PARTS = ("posterior", "exact", "precision", "step", "large", "training")
+PARTS = ("posterior", "exact", "step", "large", "training")
 
 
 def measure(arguments: argparse.Namespace) -> None:
@@ -236,7 +188,7 @@ def measure(arguments: argparse.Namespace) -> None:
         work = globals()[f"measure_{name}"]
         began = time.perf_counter()
         try:
-            found[name] = work(arguments.data, sizes) if name in PARTS[:3] else work(sizes)
+            found[name] = work(arguments.data, sizes) if name in PARTS[:2] else work(sizes)
         except Exception as error:  # continue with the other parts
             found[name] = {"failed": f"{type(error).__name__}: {str(error)[:300]}"}
         print(f"{name} ({time.perf_counter() - began:.0f} s):", json.dumps(found[name]), flush=True)

@@ -1,13 +1,9 @@
-"""The cost of splitting rows over devices, and of reading them from a file.
+"""The cost of reading rows from a file.
 
-    python -m benchmarks.scaling                                   both parts; over an hour
-    python -m benchmarks.scaling --only sharded
-    python -m benchmarks.scaling --only streamed --rows 100000 1000000
+    python -m benchmarks.scaling                                   an hour
+    python -m benchmarks.scaling --rows 100000 1000000
     python -m benchmarks.scaling --small --out scaling.json        a check that it works
 
-    sharded    32 outputs on 20,000 rows of 101 features: one device, and the same rows split over
-               2 and 4 devices on the same cores, in alternation; medians, and their ratio.
-               Goal: at most 1.15.
     streamed   16 outputs on rows of 101 features in a `.npy` file, read again in every pass within
                a budget of 2 GB: seconds, and the peak memory of the whole process (Python and JAX
                included). Goal: 10⁷ rows (4 GB of features) below 2 GB. For comparison, up to 10⁶
@@ -25,7 +21,6 @@ import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 import numpy as np
@@ -55,22 +50,6 @@ def make_rows(folder: Path, rows: int, outputs: int, features: int) -> None:
         targets[some] = rng.random(logits.shape, dtype=np.float32) < 1 / (1 + np.exp(-logits))
 
 
-def measure_sharded_here(folder: str, devices: str, repeats: str) -> Numbers:
-    """Measure one device and several in alternation, after one call of each that compiles."""
-    from lastlayer import sample_posterior
-
-    psi, t = (np.load(Path(folder) / f"{name}.npy") for name in ("features", "targets"))
-    several = int(devices)
-    found: dict[str, list[float]] = {"one": [], "several": []}
-    for turn in range(int(repeats) + 1):
-        for name, number in (("one", None), ("several", several)):
-            began = time.perf_counter()
-            sample_posterior(psi, t, devices=number, seed=turn)
-            if turn:
-                found[name].append(time.perf_counter() - began)
-    return {name: median(seconds) for name, seconds in found.items()}
-
-
 def measure_streamed_here(folder: str, how: str) -> Numbers:
     """Measure one posterior: seconds, and the peak memory of this process."""
     from lastlayer import sample_posterior
@@ -95,14 +74,11 @@ def _measure_peak() -> int:
     return int(status.split("VmHWM:")[1].split()[0]) * 1024
 
 
-def run_in_child(name: str, *arguments: str, devices: int = 1) -> Numbers:
+def run_in_child(name: str, *arguments: str) -> Numbers:
     """Run a function of this file in a process of its own, and return its numbers."""
-    flags = os.environ.get("XLA_FLAGS", "")
-    if devices > 1:
-        flags += f" --xla_force_host_platform_device_count={devices}"
     child = subprocess.run(
         [sys.executable, "-m", "benchmarks.scaling", "--child", name, *arguments],
-        env=os.environ | {"XLA_FLAGS": flags, "JAX_PLATFORMS": "cpu"},
+        env=os.environ | {"JAX_PLATFORMS": "cpu"},
         capture_output=True,
         text=True,
         check=False,
@@ -111,21 +87,6 @@ def run_in_child(name: str, *arguments: str, devices: int = 1) -> Numbers:
         return {"failed": child.stderr[-500:]}
     numbers: Numbers = json.loads(child.stdout.splitlines()[-1])
     return numbers
-
-
-def measure_sharded(small: bool) -> Numbers:
-    """Measure the cost of several devices on the same cores."""
-    found: Numbers = {}
-    with tempfile.TemporaryDirectory() as folder:
-        make_rows(Path(folder), *((2_000, 4, 9) if small else (20_000, 32, D)))
-        for number in (2, 4):
-            repeats = "1" if small else "5"
-            one = run_in_child("measure_sharded_here", folder, str(number), repeats, devices=number)
-            if "failed" not in one:
-                one["ratio"] = one["several"] / one["one"]
-            found[str(number)] = one
-            print(number, "devices:", json.dumps(one), flush=True)
-    return found
 
 
 def measure_streamed(rows: Sequence[int], small: bool) -> Numbers:
@@ -146,7 +107,6 @@ def measure_streamed(rows: Sequence[int], small: bool) -> Numbers:
 def main() -> None:
     """Measure the requested parts and write the results."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--only", choices=("sharded", "streamed"))
     parser.add_argument("--rows", type=int, nargs="+", default=[100_000, 1_000_000, 10_000_000])
     parser.add_argument("--small", action="store_true")
     parser.add_argument("--out", type=Path, default=RESULTS)
@@ -159,15 +119,10 @@ def main() -> None:
     from benchmarks.machine import describe_machine  # late: it would add to a child's memory
 
     known = json.loads(arguments.out.read_text("utf-8")) if arguments.out.exists() else {}
-    measured: dict[str, Numbers] = {}
-    if arguments.only != "streamed":
-        measured["sharded"] = measure_sharded(arguments.small)
-    if arguments.only != "sharded":
-        rows = [20_000] if arguments.small else arguments.rows
-        measured["streamed"] = measure_streamed(rows, arguments.small)
-    for part, found in measured.items():
-        new = {number: one | {"machine": describe_machine()} for number, one in found.items()}
-        known[part] = known.get(part, {}) | new
+    rows = [20_000] if arguments.small else arguments.rows
+    measured = measure_streamed(rows, arguments.small)
+    new = {number: one | {"machine": describe_machine()} for number, one in measured.items()}
+    known["streamed"] = known.get("streamed", {}) | new
     arguments.out.write_text(json.dumps(known, indent=1) + "\n", encoding="utf-8")
 
 

@@ -3,9 +3,6 @@
 Sizes are drawn from few values: JAX compiles per shape, and the properties do not depend on it.
 """
 
-import os
-import subprocess
-import sys
 from functools import partial
 
 import numpy as np
@@ -165,28 +162,3 @@ def test_a_result_or_a_clear_error_never_nan(
     probability = posterior.predict_proba(x)
     assert ((probability >= 0) & (probability <= 1)).all()
     assert posterior.info.message
-
-
-@pytest.mark.slow
-def test_number_of_devices_does_not_matter() -> None:
-    """A second process whose JAX sees four devices gets the same bits."""
-    code = """
-import numpy as np
-from lastlayer import sample_posterior
-rng = np.random.default_rng(0)
-x = rng.normal(size=(40, 3))
-print(sample_posterior(x, x[:, :2] > 0).mean.tobytes().hex())
-"""
-    answers = []
-    for devices in (1, 4):
-        flags = {"XLA_FLAGS": f"--xla_force_host_platform_device_count={devices}"}
-        done = subprocess.run(
-            [sys.executable, "-c", code],
-            env=os.environ | flags,
-            capture_output=True,
-            text=True,
-            check=True,
-            timeout=300,
-        )
-        answers.append(np.frombuffer(bytes.fromhex(done.stdout.strip())))
-    np.testing.assert_allclose(*answers, rtol=1e-9)

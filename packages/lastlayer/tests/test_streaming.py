@@ -137,35 +137,3 @@ def test_a_file_that_cannot_be_read_is_reported(tmp_path: Path, data: Data) -> N
     for budget, said in ((SMALL_BUDGET, "rows 0 to 16,"), (None, "features cannot be read")):
         with pytest.raises(UserError, match=rf"{said}.*; restore the file\."):
             sample_compiled(store, data.targets, memory_budget=budget)
-
-
-@pytest.mark.parametrize(
-    ("precision", "least", "most"), [("tf32", 1e-5, 2e-3), ("bf16", 1e-3, 2e-2)]
-)
-def test_rounded_products_are_off_by_their_rounding(
-    data: Data, precision: str, least: float, most: float
-) -> None:
-    exact = sample_compiled(data.features.astype(np.float64), data.targets)
-    found = sample_compiled(*data, precision=precision)
-    distance = np.linalg.norm(found.covariance - exact.covariance, axis=(1, 2))
-    relative = distance / np.linalg.norm(exact.covariance, axis=(1, 2))
-    assert found.info.converged
-    assert least < relative.max() < most
-    sd = np.sqrt(np.diagonal(exact.covariance, axis1=1, axis2=2))
-    assert (np.abs(found.mean - exact.mean) / sd).max() < most
-
-
-def test_impossible_precisions_are_refused(data: Data) -> None:
-    with pytest.raises(UserError, match="precision must be one of full, tf32, bf16"):
-        sample_compiled(*data, precision="fp8")
-    with pytest.raises(UserError, match="goes with float32"):
-        sample_compiled(*data, precision="tf32", dtype="float64")
-    with pytest.raises(UserError, match="method 'dropout-deterministic' has 'full'"):
-        sample_compiled(*data, precision="bf16", method="dropout-deterministic")
-
-
-def test_rounded_products_stop_where_rounding_hides_progress(data: Data) -> None:
-    info = sample_compiled(*data, precision="bf16", tolerance=1e-6).info
-    assert not info.converged
-    assert "bf16 products are too coarse for it; try precision='full'" in info.message
-    assert info.steps.max() < 40

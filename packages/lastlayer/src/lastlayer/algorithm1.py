@@ -48,7 +48,6 @@ import numpy as np
 
 from lastlayer.checks import check_choice, check_positive, fail
 from lastlayer.compiling import Array, Bool, Float, Int, PRNGKey, compile_on_call
-from lastlayer.devices import apply_one_by_one
 from lastlayer.divergence import Watch, look, note_thrown
 from lastlayer.ensembles import draw_standard_noise, find_largest_eigenvalue
 from lastlayer.problem import Likelihood, Problem
@@ -248,11 +247,11 @@ def _tame(
     if J <= D:
         FH = basis_H
         S = jnp.eye(J, dtype=F.dtype) + dt * jnp.matmul(FH, F.swapaxes(1, 2))
-        inner = apply_one_by_one(jnp.linalg.solve, S, jnp.matmul(FH, deviations.swapaxes(1, 2)))
+        inner = jnp.linalg.solve(S, jnp.matmul(FH, deviations.swapaxes(1, 2)))
         return jnp.matmul(inner.swapaxes(1, 2), F)
     H, P = basis_H, jnp.matmul(F.swapaxes(1, 2), F)
     S = jnp.eye(D, dtype=F.dtype) + dt * jnp.matmul(H, P)
-    inner = apply_one_by_one(jnp.linalg.solve, S, H)  # for D right-hand sides rather than J
+    inner = jnp.linalg.solve(S, H)  # for D right-hand sides rather than J
     return jnp.matmul(deviations, jnp.matmul(inner.swapaxes(1, 2), P))
 
 

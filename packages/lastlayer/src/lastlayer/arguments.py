@@ -19,12 +19,10 @@ from lastlayer.checks import (
     check_counts,
     check_int,
     check_numbers,
-    choose_dtype,
     encode_classes,
     fail,
     name_argument,
 )
-from lastlayer.compiling import Precision
 from lastlayer.errors import did_you_mean
 from lastlayer.exact import HmcConfig
 from lastlayer.machine import measure_memory
@@ -47,7 +45,7 @@ class Method:
     config: type
     run: Callable[[Problem, Any, RunSettings], Outcome]
     gaussian: bool = False  # its posterior is N(mean, covariance), and particles are drawn from it
-    everywhere: bool = False  # also takes rows in files and rounded products
+    everywhere: bool = False  # also takes rows in files, and counts of each target
     draws: int | None = None  # default number of particles; None: it depends on D
     observable: bool = False  # moves an ensemble along τ, which can be observed
 
@@ -107,21 +105,15 @@ class Request:
         """Whether the prior's variance is to be chosen."""
         return isinstance(self.prior_variance, str) and self.prior_variance == "auto"
 
-    def check(self, several: bool) -> tuple[Problem, RunSettings, Question | None]:
-        """Return the problem, the settings and, if a prior is to be chosen, by which rows.
-
-        `several` says whether rows are split over devices.
-        """
+    def check(self) -> tuple[Problem, RunSettings, Question | None]:
+        """Return the problem, the settings and, if a prior is to be chosen, by which rows."""
         check_choice(self.likelihood, "likelihood", list(Likelihood))
         options, method = self.options, METHODS[self.method]
-        dtype = options.dtype
-        if options.precision != Precision.FULL:
-            dtype = _choose_rounded_dtype(dtype, options.precision)
-        streamed = is_streamed(self.features, dtype, options.memory_budget)
-        self._check_served(streamed, several)
+        streamed = is_streamed(self.features, options.dtype, options.memory_budget)
+        self._check_served(streamed)
         self._check_refined(streamed)
-        self._check_prior(streamed or several)
-        problem = self._build(streamed, dtype)
+        self._check_prior(streamed)
+        problem = self._build(streamed, options.dtype)
         if problem.in_memory and problem.counts.ndim == 2 and not method.everywhere:
             fail(
                 f"counts of shape (N, K) are for {EVERYWHERE}; method {self.method!r} takes one "
@@ -129,16 +121,17 @@ class Request:
             )
         if problem.likelihood is Likelihood.SOFTMAX:
             exact.check_size(problem)
-        tolerance = options.tolerance or _choose_tolerance(problem, options.precision)
+        # the residual, in posterior sd, below which a flow has converged
+        tolerance = options.tolerance or (1e-7 if problem.dtype == np.float64 else 5e-4)
         settings = RunSettings(
             **vars(options) | {"tolerance": tolerance},
             num_particles=_choose_particle_number(self.num_particles, method, problem),
             seed=choose_seed(self.seed),
             refine=self.refine,
         )
-        return problem, settings, None if streamed or several else self._ask(problem)
+        return problem, settings, None if streamed else self._ask(problem)
 
-    def _check_served(self, streamed: bool, several: bool) -> None:
+    def _check_served(self, streamed: bool) -> None:
         """Check that the method works where the rows are, and with the settings given."""
         method, everywhere = self.method, METHODS[self.method].everywhere
         check_bool(self.diagnose, "diagnose")
@@ -151,18 +144,6 @@ class Request:
             fail(
                 f"method {method!r} is for likelihood='bernoulli': a softmax has exact draws; "
                 f"leave method out, or pass method={EXACT!r}."
-            )
-        if several and method == "nuts":
-            fail("method 'nuts' runs on one device; leave out devices, or use 'exact-flow'.")
-        if streamed and several:
-            fail(
-                "rows are read from a file by one device; leave out devices, or load the rows "
-                "first."
-            )
-        if self.options.precision != Precision.FULL and not everywhere:
-            fail(
-                f"precision={self.options.precision!r} is for {EVERYWHERE}; method {method!r} has "
-                "'full'."
             )
         if self.options.observe is not None and not METHODS[method].observable:
             observable = ", ".join(name for name, known in METHODS.items() if known.observable)
@@ -181,12 +162,12 @@ class Request:
         if streamed:
             fail("refine=True needs the rows in memory; method='hmc' reads them from the file.")
 
-    def _check_prior(self, elsewhere: bool) -> None:
-        """Check how the prior is chosen; `elsewhere`: rows are in a file, or on several devices."""
-        if self.automatic and elsewhere:
+    def _check_prior(self, streamed: bool) -> None:
+        """Check how the prior is chosen."""
+        if self.automatic and streamed:
             fail(
-                "prior_variance='auto' needs rows in memory and one device; "
-                "choose a number on fewer rows, which info.settings then holds."
+                "prior_variance='auto' needs rows in memory; choose a number on fewer rows, which "
+                "info.settings then holds."
             )
         if not self.automatic and (self.validation is not None or self.groups is not None):
             fail("validation and groups are for prior_variance='auto'; leave them out here.")
@@ -224,13 +205,6 @@ class Request:
         return Question(trained=trained, validation=validation, groups=groups)
 
 
-def _choose_rounded_dtype(dtype: Any, precision: str) -> str:
-    """Return float32, the only precision of a run with rounded products."""
-    if dtype is not None and choose_dtype(None, dtype) == np.float64:
-        fail(f"precision={precision!r} goes with float32; leave out dtype, or use 'full'.")
-    return "float32"
-
-
 def _choose_particle_number(given: int | None, method: Method, problem: Problem) -> int:
     """Return J: as given, provided that it fits into memory, or by default enough for D."""
     if given is None:
@@ -244,13 +218,6 @@ def _choose_particle_number(given: int | None, method: Method, problem: Problem)
             f"use at most {memory * J // size}."
         )
     return J
-
-
-def _choose_tolerance(problem: Problem, precision: str) -> float:
-    """Return the residual below which a flow counts as converged."""
-    full = 1e-7 if problem.dtype == np.float64 else 5e-4
-    # S then equals I up to about half a rounding in each direction: no residual is smaller
-    return float(max(full, Precision(precision).unit * np.sqrt(problem.num_features)))
 
 
 def _check_shared(validation: Problem, problem: Problem) -> None:

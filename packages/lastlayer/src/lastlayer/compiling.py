@@ -15,7 +15,6 @@ tests do, with beartype), and is otherwise replaced by annotations that Python i
 
 import sys
 from collections.abc import Callable
-from enum import StrEnum
 from functools import cache, wraps
 from typing import TYPE_CHECKING, Any
 
@@ -116,54 +115,3 @@ def loop_while(condition: Callable[[Any], Any], body: Callable[[Any], Any], stat
 
 def _is_traced(*arguments: Any) -> bool:
     return any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(arguments))
-
-
-class Precision(StrEnum):
-    """How many bits the operands of a large matrix product keep; sums use the run's precision.
-
-    full   the run's own precision
-    tf32   operands rounded to 11 significant bits, sums in float32
-    bf16   operands rounded to 8 significant bits, sums in float32
-
-    Only products that make the covariance are rounded: logits' means and gradients stay full, so
-    that means still settle where the full gradient vanishes. Where there are no tensor cores the
-    same rounding is done by hand, so that results can be compared on any machine.
-    """
-
-    FULL = "full"
-    TF32 = "tf32"
-    BF16 = "bf16"
-
-    @property
-    def bits(self) -> int:
-        """Bits of the mantissa beside the leading one; 0 means that none are cut off."""
-        return {"full": 0, "tf32": 10, "bf16": 7}[self.value]
-
-    @property
-    def unit(self) -> float:
-        """The relative size of a rounding, 0 at full precision."""
-        return 2.0**-self.bits if self.bits else 0.0
-
-
-ON_TENSOR_CORES = {
-    Precision.TF32: jax.lax.DotAlgorithmPreset.TF32_TF32_F32,
-    Precision.BF16: jax.lax.DotAlgorithmPreset.BF16_BF16_F32,
-}
-
-
-def multiply(a: Any, b: Any, precision: Precision = Precision.FULL) -> Any:
-    """Return `a @ b`, batched as `jnp.matmul` batches."""
-    if precision is Precision.FULL:
-        return a @ b
-    if a.dtype == jnp.float32 and _has_tensor_cores():
-        how = ON_TENSOR_CORES[precision]
-        return jnp.matmul(a, b, precision=how, preferred_element_type=jnp.float32)
-    return jnp.matmul(*(jax.lax.reduce_precision(x, 8, precision.bits) for x in (a, b)))
-
-
-def _has_tensor_cores() -> bool:
-    """Return whether the GPU rounds operands itself, as Ampere and newer do."""
-    device = jax.devices()[0]
-    if device.platform != "gpu" or "nvidia" not in device.device_kind.lower():
-        return False
-    return int(str(getattr(device, "compute_capability", "0")).split(".")[0]) >= 8

@@ -19,7 +19,6 @@ import jax.numpy as jnp
 import numpy as np
 
 from lastlayer.compiling import Array, Float, Int, PRNGKey, compile_on_call
-from lastlayer.devices import apply_one_by_one
 from lastlayer.outcome import Outcome, RunSettings, make_keys
 
 POWER_ITERATIONS = 30  # accurate to a few per cent, enough for step sizes and stopping rules
@@ -40,8 +39,8 @@ def draw_whitened_noise(keys: PRNGKey, num_particles: int, rank: int) -> Float[A
     for _ in range(1 if num_particles >= 1.5 * rank else 2):
         noise = noise - noise.mean(axis=-1, keepdims=True)
         gram = jnp.matmul(noise, noise.swapaxes(1, 2)) / (num_particles - 1)
-        root = apply_one_by_one(jnp.linalg.cholesky, gram)
-        noise = apply_one_by_one(_forward, root, noise)
+        root = jnp.linalg.cholesky(gram)
+        noise = _forward(root, noise)
     return noise
 
 

@@ -156,7 +156,7 @@ def _sample_about(
     """Draw from the posterior of some outputs in coordinates of the Gaussians of all."""
     plan, J = plan_run(problem, config, settings), settings.num_particles
     softmax = problem.likelihood is Likelihood.SOFTMAX
-    rule = Rule(config.target_accept, softmax=softmax, precision=settings.precision)
+    rule = Rule(config.target_accept, softmax=softmax)
     outcome = _prepare_outcome(mean[outputs], J, min(config.num_chains, J))
     roots = factor.reshape(len(mean), -1, factor.shape[-1])  # of each class of a softmax
     checked, done = _scale_checked(problem, config), 0

@@ -43,13 +43,10 @@ from lastlayer.compiling import (
     Bool,
     Either,
     Float,
-    Precision,
     choose_namespace,
     compile_unless_numpy,
     loop_while,
-    multiply,
 )
-from lastlayer.devices import apply_one_by_one
 from lastlayer.logits import Expectation
 from lastlayer.rows import Block, Blocks, Rows, map_over_blocks, scan_blocks, sum_over_blocks
 
@@ -67,8 +64,6 @@ class FlowRule(NamedTuple):
     expectation: Expectation
     merit_has_spread: bool = True  # merit: the evidence bound, else the log posterior at m
     corrections: int = 8  # largest number of corrections of the mean after each step
-    slack: float = 0.0  # a fall of the merit that is tolerated, in addition to round-off
-    precision: Precision = Precision.FULL  # of the products that cost N·D²
 
 
 class Sums(NamedTuple):
@@ -122,9 +117,9 @@ def start_flow(mean: Float[Either, "K D"], factor: Float[Either, "K D D"]) -> Fl
     return FlowState(mean, factor, sums, zero - np.inf, zero, zero, zero > 0, square, zero)
 
 
-def _project(block: Block, factor: Float[Either, "K D D"], rule: FlowRule) -> Any:
+def _project(block: Block, factor: Float[Either, "K D D"]) -> Any:
     """Return Bᵀ = GᵀΨᵀ: in this shape XLA's CPU product is twice as fast as in the other."""
-    return multiply(factor.swapaxes(1, 2), block.features.T[None], rule.precision)
+    return factor.swapaxes(1, 2) @ block.features.T[None]
 
 
 @compile_unless_numpy(static_argnames="rule")
@@ -134,12 +129,12 @@ def sum_rows(
     """Return S, the gradient and the log-likelihood of all rows at N(m, GGᵀ): maths (4), (6)."""
 
     def sum_block(block: Block) -> Sums:
-        B = _project(block, factor, rule)
+        B = _project(block, factor)
         mu = mean @ block.features.T + block.offsets
         terms = rule.expectation(mu, (B * B).sum(axis=1), block)
         weighted = B * (block.counts * terms.slope)[:, None]
         return Sums(
-            curvature=multiply(weighted, B.swapaxes(1, 2), rule.precision),
+            curvature=weighted @ B.swapaxes(1, 2),
             gradient=(B @ terms.error[..., None])[..., 0],
             log_likelihood=terms.log_likelihood.sum(axis=1),
         )
@@ -194,7 +189,7 @@ def propose(state: FlowState) -> tuple[FlowState, FlowInfo]:
     gradient = state.sums.gradient + (state.mean[:, None] @ G)[:, 0]  # Gᵀg̃
     s = _choose_damping(state, misfit)
     both = xp.concatenate([G, gradient[:, None]], axis=1)
-    both, log_det = apply_one_by_one(_apply_root, S, s, both)
+    both, log_det = _apply_root(S, s, both)
     factor, newton = both[:, :-1], both[:, -1]  # maths (14), (15), which solve (7), (8)
     proposal = state._replace(
         mean=state.mean - s[:, None] * (factor @ newton[..., None])[..., 0],
@@ -227,7 +222,7 @@ def correct_mean(
     """
     xp, kind = choose_namespace(mean), np.finfo(mean.dtype)
     if variances is None:
-        variances = map_over_blocks(lambda b: (_project(b, factor, rule) ** 2).sum(axis=1), rows)
+        variances = map_over_blocks(lambda b: (_project(b, factor) ** 2).sum(axis=1), rows)
 
     def evaluate(m: Any) -> tuple[Any, Any, Any]:
         """Return the loss and g̃ at m, and what each row weighs in the curvature there."""
@@ -296,7 +291,7 @@ def judge_proposal(
     bound = sums.log_likelihood - 0.5 * ((mean**2).sum(axis=1) + spread)  # maths (4)
     noise = xp.abs(bound) + xp.abs(log_det) + mean.shape[1]
     noise = ROUND_OFF * np.finfo(s.dtype).eps * noise
-    refused = ~(bound >= state.bound - rule.slack - noise)  # NaN is refused too
+    refused = ~(bound >= state.bound - noise)  # NaN is refused too
     moved = proposal._replace(mean=mean, sums=sums, bound=bound, refused=refused)
     # A first refusal may be the last correction's fault: try the same s with care before a shorter.
     shorter = state.refused | (not rule.corrections)

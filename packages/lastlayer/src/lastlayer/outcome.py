@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from lastlayer.checks import check_callable, check_choice, check_int, check_positive, fail
-from lastlayer.compiling import Precision, compile_on_call
+from lastlayer.checks import check_callable, check_int, check_positive, fail
+from lastlayer.compiling import compile_on_call
 
 __all__ = ["Observer", "Snapshot"]
 
@@ -52,10 +52,6 @@ class RunOptions:
     memory_budget : int, optional
         Bytes of working space; by default a quarter of the device's memory. Features in a file
         (`numpy.memmap`, zarr, HDF5) that do not fit are read chunk by chunk.
-    devices : "all", int or list, optional
-        Split the rows over these JAX devices; one device by default.
-    precision : "full", "tf32" or "bf16"
-        How many digits the operands of the flow's large matrix products keep.
     observe : callable, optional
         Called with a `Snapshot` after every step of a method that moves an ensemble along τ.
     report : callable, optional
@@ -67,8 +63,6 @@ class RunOptions:
     dtype: Any = None
     evidence: float = 1.0
     memory_budget: int | None = None
-    devices: Any = None
-    precision: Precision = Precision.FULL
     observe: Observer | None = None
     report: Report | None = None
 
@@ -79,8 +73,6 @@ class RunOptions:
             check_positive(self.tolerance, "tolerance")
         if self.memory_budget is not None:
             check_positive(self.memory_budget, "memory_budget")
-        check_choice(self.precision, "precision", list(Precision))
-        object.__setattr__(self, "precision", Precision(self.precision))
         check_callable(self.observe, "observe")
         check_callable(self.report, "report")
         b = check_positive(self.evidence, "evidence")

@@ -19,7 +19,6 @@ from functools import cache
 import jax
 
 from lastlayer.checks import fail
-from lastlayer.devices import count_shards
 from lastlayer.machine import measure_memory
 from lastlayer.problem import Likelihood, Problem
 
@@ -63,7 +62,7 @@ def make_plan(
     most. `slots`: as many as must be. `beside`: what is kept besides.
     """
     limit, size, on_cpu = choose_limit(budget), problem.dtype.itemsize, _is_on_cpu()
-    num_rows, D = -(-problem.num_rows // count_shards()), pad(problem.num_features)
+    num_rows, D = problem.num_rows, pad(problem.num_features)
     block = CPU_BLOCK_ROWS if on_cpu else GPU_BLOCK_ROWS
     block = min(block, round_to_power_of_two(num_rows))
     in_flight = slots or min(cpu_slots if on_cpu else GPU_SLOTS, problem.num_outputs)
@@ -79,15 +78,14 @@ def make_plan(
         block //= 2
     check_budget(problem, limit, count_bytes())
     features = size * -(-num_rows // block) * block * (2 * D + 1)
-    too_large = count_shards() == 1 and count_bytes() + features > limit
-    streamed = too_large or not problem.in_memory
+    streamed = count_bytes() + features > limit or not problem.in_memory
     return Plan(block_rows=block, slots=in_flight, num_features=D, streamed=streamed)
 
 
 def plan_to_share(problem: Problem, budget: int | None, per_output: int) -> Plan | None:
     """Return a plan with rows in one block that outputs share, unless that takes too much."""
     N, D, size = problem.num_rows, problem.num_features, problem.dtype.itemsize
-    if not problem.in_memory or count_shards() > 1:
+    if not problem.in_memory:
         return None
     slots, limit = min(SHARED_SLOTS, problem.num_outputs), choose_limit(budget)
     working = size * (4 * N * D + slots * (8 * N + per_output))

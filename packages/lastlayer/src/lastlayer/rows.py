@@ -4,8 +4,7 @@ Every sampler needs, for each output k, sums over rows such as Ψᵀ diag(r_k) �
 equal blocks; the last one is filled up with rows that count zero times, which change nothing.
 Outputs are the leading axis inside a block, so that the work is a batch of matrix products.
 
-Blocks lie in the memory of one device; or they are split over several (`devices`), each of which
-sums its own before the sums are added up; or they are laid out or read from a disk when they are
+Blocks lie in the memory of the device; or they are laid out or read from a disk when they are
 needed (`streaming`); or they are one block of NumPy arrays. The sums work the same in each case.
 """
 
@@ -17,7 +16,6 @@ import jax.numpy as jnp
 import numpy as np
 
 from lastlayer.compiling import Array, Either, Float, Int
-from lastlayer.devices import AXIS, CUT, WHOLE, count_shards, place
 from lastlayer.plan import Plan, divide_evenly
 from lastlayer.problem import Problem
 
@@ -62,12 +60,12 @@ def lay_out(
     on_device: bool = True,
 ) -> Rows:
     """Cut a problem into blocks, for some of its outputs; extra features are columns of zeros."""
-    blocks = _count_blocks(problem, block_rows)
+    blocks = -(-problem.num_rows // block_rows)
     filled = fill_features(problem, problem.features, num_features or problem.num_features)
     features: Either = cut_into_blocks(filled, blocks, block_rows)
     counts: Either = cut_into_blocks(problem.row_counts[:, None], blocks, block_rows)[..., 0]
     if on_device:
-        features, counts = place(features), place(counts)
+        features, counts = jax.device_put((features, counts))
     rows = Rows(features, counts, counts, counts)  # `load_outputs` sets the last two
     return load_outputs(rows, problem, outputs)
 
@@ -93,14 +91,8 @@ def load_outputs(rows: Rows, problem: Problem, outputs: slice | np.ndarray) -> R
         for name, part in columns.items()
     }
     if not isinstance(rows.features, np.ndarray):
-        turned = {name: place(part) for name, part in turned.items()}
+        turned = jax.device_put(turned)
     return rows._replace(**turned)
-
-
-def _count_blocks(problem: Problem, block_rows: int) -> int:
-    """Count the blocks, equally many for each device."""
-    shards = count_shards()
-    return -(-problem.num_rows // (block_rows * shards)) * shards
 
 
 def cut_into_blocks(columns: np.ndarray, blocks: int, block_rows: int) -> np.ndarray:
@@ -146,8 +138,7 @@ def scan_blocks(
     """Sum the first part of a function's result over blocks, and stack the second parts.
 
     Arrays `beside` the rows (leading axis: blocks) are passed to the function block by block. One
-    block is worked on at a time, and one chunk fetched. Where blocks are split over devices, sums
-    are added over devices, and stacks stay split.
+    block is worked on at a time, and one chunk fetched.
     """
     in_memory = isinstance(rows, Rows)
     leaves = (*(rows if isinstance(rows, Rows) else (jnp.arange(rows.num_chunks),)), *beside)
@@ -167,31 +158,20 @@ def scan_blocks(
         total, stacked = call(take_first(leaves))
         return total, jax.tree.map(lambda part: part[None], stacked)
 
-    def on_device(*leaves: Array) -> tuple[T, Any]:
-        def call_first(leaves: tuple[Array, ...]) -> T:
-            some = take_first(leaves)
-            return call(some if in_memory else take_first(fetch(some)))[0]
+    def call_first(leaves: tuple[Array, ...]) -> T:
+        some = take_first(leaves)
+        return call(some if in_memory else take_first(fetch(some)))[0]
 
-        def add(total: T, leaves: tuple[Array, ...]) -> tuple[T, Any]:
-            more, stacked = call(leaves)
-            return jax.tree.map(jnp.add, total, more), stacked
+    def add(total: T, leaves: tuple[Array, ...]) -> tuple[T, Any]:
+        more, stacked = call(leaves)
+        return jax.tree.map(jnp.add, total, more), stacked
 
-        def add_chunk(total: T, leaves: tuple[Array, ...]) -> tuple[T, Any]:
-            return jax.lax.scan(add, total, fetch(leaves))
+    def add_chunk(total: T, leaves: tuple[Array, ...]) -> tuple[T, Any]:
+        return jax.lax.scan(add, total, fetch(leaves))
 
-        shapes = jax.eval_shape(call_first, leaves)
-        zero = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)
-        return jax.lax.scan(add if in_memory else add_chunk, zero, leaves)
-
-    if count_shards() == 1:
-        return on_device(*leaves)
-
-    def on_each(*leaves: Array) -> tuple[T, Any]:
-        total, stacked = on_device(*leaves)
-        return jax.lax.psum(total, AXIS), stacked  # type: ignore[no-untyped-call]
-
-    parts = (WHOLE, CUT)
-    return jax.shard_map(on_each, in_specs=CUT, out_specs=parts, check_vma=False)(*leaves)
+    shapes = jax.eval_shape(call_first, leaves)
+    zero = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)
+    return jax.lax.scan(add if in_memory else add_chunk, zero, leaves)
 
 
 def sum_over_blocks(function: Callable[..., T], rows: Rows | Blocks, *beside: Any) -> T:

@@ -5,7 +5,6 @@ its outcome is diagnosed, refined where that was asked for, and turned into a `P
 """
 
 import time
-from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
@@ -21,7 +20,6 @@ from lastlayer.arguments import (
     Request,
     check_method,
 )
-from lastlayer.devices import choose_devices, spread_over
 from lastlayer.ensembles import draw_particles
 from lastlayer.exact import refine as sample_exactly
 from lastlayer.info import make_info
@@ -106,8 +104,8 @@ def sample_posterior(
         not enough; `info.refined` says which.
     **options
         Options of every run, which `lastlayer.RunOptions` lists (`num_steps`,
-        `tolerance`, `dtype`, `evidence`, `memory_budget`, `devices`, `precision`, `observe`,
-        `report`), and of the method: `taming`, `dropout_rate`, `step_size`, `num_chains`, …
+        `tolerance`, `dtype`, `evidence`, `memory_budget`, `observe`, `report`), and of the method:
+        `taming`, `dropout_rate`, `step_size`, `num_chains`, …
 
     Returns
     -------
@@ -134,24 +132,19 @@ def sample_posterior(
     given = {name: value for name, value in locals().items() if name != "options"}
     began = time.perf_counter()
     config, run = check_method(method, options, tuple(given))
-    over = choose_devices(run.devices)
-    with spread_over(over):
-        request = Request(**given, options=run)
-        problem, settings, question = request.check(several=len(over) > 1)
-        problem.check_range()
-        with _set_precision(problem):
-            choice = None
-            if question is not None:
-                choice = choose_prior(problem, question)
-                problem = choice.problem
-                problem.check_range()
-            parts = [
-                (outputs, part, _run(part, outputs, method, config, settings, diagnose))
-                for outputs, part in problem.split()
-            ]
-    with _set_precision(problem):  # the rest is little work, for one device
-        made = Provenance(method, config, settings, over, choice, began)
-        return _assemble(problem, parts, made)
+    problem, settings, question = Request(**given, options=run).check()
+    problem.check_range()
+    with _set_precision(problem):
+        choice = None
+        if question is not None:
+            choice = choose_prior(problem, question)
+            problem = choice.problem
+            problem.check_range()
+        parts = [
+            (outputs, part, _run(part, outputs, method, config, settings, diagnose))
+            for outputs, part in problem.split()
+        ]
+        return _assemble(problem, parts, Provenance(method, config, settings, choice, began))
 
 
 @contextmanager
@@ -189,12 +182,11 @@ def _run(
 
 @dataclass(frozen=True)
 class Provenance:
-    """The method, settings and devices that a posterior was computed with."""
+    """The method and settings that a posterior was computed with."""
 
     method: str
     config: Any
     settings: RunSettings
-    devices: tuple[jax.Device, ...]
     choice: Choice | None
     began: float
 
@@ -237,7 +229,6 @@ def _assemble(problem: Problem, parts: list[Part], made: Provenance) -> Posterio
 
 def _record(problem: Problem, made: Provenance) -> dict[str, Any]:
     """Return the settings of the run as plain values, for `info.settings`."""
-    kinds = Counter(device.device_kind for device in made.devices or jax.devices()[:1])
     config = {k: v for k, v in asdict(made.config).items() if not isinstance(v, np.ndarray)}
     scale = problem.prior_scale
     if (scale == scale.flat[0]).all():
@@ -248,9 +239,7 @@ def _record(problem: Problem, made: Provenance) -> dict[str, Any]:
         **{name: getattr(made.settings, name) for name in RECORDED},
         "likelihood": str(problem.likelihood),
         "dtype": str(problem.dtype),
-        "precision": str(made.settings.precision),
-        # for example "cpu" or "8 × NVIDIA H200"
-        "device": ", ".join(kind if n == 1 else f"{n} × {kind}" for kind, n in kinds.items()),
+        "device": jax.devices()[0].device_kind,
     }
 
 

@@ -33,10 +33,8 @@ from lastlayer.compiling import (
     Bool,
     Float,
     Int,
-    Precision,
     PRNGKey,
     compile_on_call,
-    multiply,
 )
 from lastlayer.logits import compute_log_likelihood
 from lastlayer.plan import Plan
@@ -90,7 +88,6 @@ class Rule(NamedTuple):
     softmax: bool = False  # the rows are those of the classes of one output
     mirrored: bool = False  # the second half of the chains gets the first's momenta, reversed
     watched: bool = False  # average over the points of each trajectory
-    precision: Precision = Precision.FULL  # of the gradient's products; the test is always full
 
 
 def centre(problem: Problem, mean: np.ndarray) -> Problem:
@@ -143,10 +140,10 @@ def _join_classes(w: Float[Array, "rows n wide"], num_outputs: int) -> Float[Arr
     return w.reshape(num_outputs, -1, n, wide).swapaxes(1, 2).reshape(num_outputs, n, -1)
 
 
-def _compute_logits(w: Float[Array, "K C D"], block: Block, how: Precision) -> Array:
+def _compute_logits(w: Float[Array, "K C D"], block: Block) -> Array:
     """Return the logits of a block at weights w, (K, C, rows): one wide product for all chains."""
     wide = block.features.shape[1]
-    shift = multiply(split_classes(w, wide).reshape(-1, wide), block.features.T, how)
+    shift = split_classes(w, wide).reshape(-1, wide) @ block.features.T
     return shift.reshape(-1, w.shape[1], len(block.features)) + block.offsets[:, None]
 
 
@@ -155,7 +152,7 @@ def _pull(a: Float[Array, "K C rows"], block: Block, rule: Rule) -> Float[Array,
     y = jax.nn.softmax(a, axis=0) if rule.softmax else jax.nn.sigmoid(a)
     c = block.counts if block.counts.ndim == 1 else block.counts[:, None]
     error = c * y - block.targets[:, None]
-    pulled = multiply(error.reshape(-1, error.shape[-1]), block.features, rule.precision)
+    pulled = error.reshape(-1, error.shape[-1]) @ block.features
     return pulled.reshape(*a.shape[:2], -1)
 
 
@@ -184,7 +181,7 @@ def compute_gradient(target: Target, z: Float[Array, "K C D"], rule: Rule) -> Fl
     w = jnp.matmul(z, target.factor.swapaxes(1, 2))
 
     def sum_block(block: Block) -> Float[Array, "rows C wide"]:
-        return _pull(_compute_logits(w, block, rule.precision), block, rule)
+        return _pull(_compute_logits(w, block), block, rule)
 
     return _add_prior(target, w, sum_over_blocks(sum_block, target.rows))
 
@@ -192,15 +189,12 @@ def compute_gradient(target: Target, z: Float[Array, "K C D"], rule: Rule) -> Fl
 def evaluate(
     target: Target, z: Float[Array, "K C D"], rule: Rule
 ) -> tuple[Float[Array, "K C"], Float[Array, "K C D"]]:
-    """Return U and ∇U, maths (22), from the same logits unless ∇U takes rounded ones."""
+    """Return U and ∇U, maths (22), from the same logits."""
     w = jnp.matmul(z, target.factor.swapaxes(1, 2))
 
     def sum_block(block: Block) -> tuple[Float[Array, "rows C"], Float[Array, "rows C wide"]]:
-        a = _compute_logits(w, block, Precision.FULL)
-        rounded = a
-        if rule.precision is not Precision.FULL:
-            rounded = _compute_logits(w, block, rule.precision)
-        return _sum_losses(a, block, rule), _pull(rounded, block, rule)
+        a = _compute_logits(w, block)
+        return _sum_losses(a, block, rule), _pull(a, block, rule)
 
     losses, pulled = sum_over_blocks(sum_block, target.rows)
     U = losses.reshape(len(z), -1, z.shape[1]).sum(axis=1)

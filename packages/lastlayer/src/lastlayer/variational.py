@@ -41,8 +41,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from lastlayer.checks import fail
-from lastlayer.compiling import Precision, compile_on_call
-from lastlayer.devices import count_shards
+from lastlayer.compiling import compile_on_call
 from lastlayer.flow import FlowRule, FlowState, evaluate_proposal, pick, propose, start_flow
 from lastlayer.logits import average_by_quadrature
 from lastlayer.outcome import Outcome, RunSettings
@@ -124,9 +123,8 @@ def get_fit(outcome: Outcome) -> Fit:
 
 def _choose_ways(problem: Problem, settings: RunSettings) -> Iterator[Any]:
     """Yield the places where sums are made, one after another as long as outputs are left."""
-    free = settings.num_steps is None and settings.precision is Precision.FULL
     D, in_numpy = problem.num_features, False
-    if free and problem.in_memory and count_shards() == 1:
+    if settings.num_steps is None and problem.in_memory:
         work = problem.num_outputs * problem.num_rows * (D * D + AVERAGING)
         in_numpy = work <= MOST_NUMPY_WORK
         plan = plan_to_share(problem, settings.memory_budget, 8 * (D + 8) ** 2)
@@ -157,8 +155,6 @@ def _flow_by_blocks(
     D, K = problem.num_features, problem.num_outputs
     sizes = {"per_output": 8 * (D + 8) ** 2, "per_row": 3 * D + 24}
     plan = make_plan(problem, settings.memory_budget, **sizes)
-    # rounding moves the bound that the line search watches by a share of its D nats
-    rule = rule._replace(precision=settings.precision, slack=D * settings.precision.unit)
     outcome = _prepare_outcome(problem)
     for places, rows in iterate_outputs(problem, plan):
         start = _list_starts(problem, near, places, plan.num_features)
@@ -356,8 +352,6 @@ def _explain_stop(outcome: Outcome, settings: RunSettings) -> str:
         return ""
     if (outcome.steps[~outcome.converged] >= (settings.num_steps or NUM_STEPS)).any():
         return "the number of steps ran out"
-    if settings.precision is not Precision.FULL:
-        return f"{settings.precision} products are too coarse for it; try precision='full'"
     return "no step raises the evidence bound any more: round-off; try dtype='float64'"
 
 
