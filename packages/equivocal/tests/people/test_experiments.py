@@ -96,28 +96,27 @@ def write_reading_times(folder: Path) -> tuple[pd.DataFrame, pd.DataFrame]:
     return words.assign(position=one_by_one), regions.assign(word=regions["read"].str.join(" "))
 
 
-def test_reading_times_of_every_word_are_not_joined_with_constituents(tmp_path: Path) -> None:
-    """Numbered word by word they are refused; by constituent, or joined by word, they are right."""
+def test_reading_times_of_every_word_are_aligned_with_constituents(tmp_path: Path) -> None:
+    """Numbered word by word, without numbers, or by constituent: 6 ms per unit."""
     words, regions = write_reading_times(tmp_path)
     data, measures, out = tmp_path / "d.csv", tmp_path / "measures.csv", tmp_path / "out"
-    words.to_csv(data, index=False)
-    message = fails("people", "compare", data, "--measures", measures, cwd=tmp_path)
-    assert " joined trials the words are not those of the measures: 'the' in line " in message
-    assert "; number the words as the measures do (a constituent, such as 'during " in message
-    assert not (tmp_path / "runs").exists()
     # without words, the sentence is longer than that of the measures
     words.drop(columns="word").to_csv(data, index=False)
     message = fails("people", "compare", data, "--measures", measures, cwd=tmp_path)
     assert message.startswith("item ")
-    assert "so the two count words differently; number the words as the measures do" in message
-    tables = {"regions": regions, "by word": words.drop(columns="position")}
+    assert "so the two count words differently; add a column word to both tables" in message
+    assert not (tmp_path / "runs").exists()
+    tables = {"words": words, "regions": regions, "without": words.drop(columns="position")}
     for name, table in tables.items():
         table.to_csv(data, index=False)
-        (row,) = compare_trials(data, measures, out).tables["compare"].to_dict("records")
+        result = compare_trials(data, measures, out)
+        (row,) = result.tables["compare"].to_dict("records")
         # 0.6 ms is the standard error: |t| > 4 in 6 of 100,000 such experiments
         assert abs(row["estimate"] - 6) < 4 * row["se"] < 4, name
         assert row["low"] > 0
-    assert row["trials"] < len(regions)  # "in" and "morning" are not "in morning"
+        assert row["trials"] == len(regions)
+        assert result.tables["unmatched"].empty
+    assert (result.tables["alignment"]["why_not"] == "").all()
 
 
 def test_power_is_written_with_its_figure(tmp_path: Path) -> None:

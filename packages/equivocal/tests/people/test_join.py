@@ -102,12 +102,14 @@ def test_words_are_the_same_if_the_region_contains_the_constituent(
         ("pizza", "—"),
     ],
 )
-def test_trials_of_other_words_are_refused(tmp_path: Path, read: str, measured: str) -> None:
+def test_other_words_have_no_measure(tmp_path: Path, read: str, measured: str) -> None:
     trials = f"participant,item,position,word,rt\np1,1,1,{read},300\np1,1,2,eats,300\n"
-    measures = f"item,position,word,update\n1,1,{measured},2\n1,2,eats,3\n"
-    message = refused(tmp_path, trials=trials, measures=measures)
-    said = f"in 1 of 2 joined trials the words are not those of the measures: {read!r} in line 2 "
-    assert message.startswith(f"{said}for {measured!r}; number the words as the measures do")
+    trials += "p2,2,1,man,300\n"
+    measures = f"item,position,word,update\n1,1,{measured},2\n1,2,eats,3\n2,1,man,4\n"
+    found = joined(tmp_path, trials, measures)
+    assert set(found.trials["update"]) <= {3, 4}
+    accounted = found.words.set_index("read").loc[read]
+    assert accounted["why_not"] or accounted["position"] == "2"  # an article of the next word
 
 
 def test_without_positions_words_are_joined_by_the_word(tmp_path: Path) -> None:
@@ -130,7 +132,7 @@ def test_networks_are_averaged_and_a_missing_value_is_not(tmp_path: Path) -> Non
     found = joined(tmp_path, trials, measures)
     assert found.trials["update"].tolist() == [3]
     assert found.unmatched["reason"].tolist() == ["update is empty"]
-    assert found.notes[1] == "measures are averages over 3 networks"
+    assert found.notes[1] == "the measures are of 3 networks"
 
 
 def test_a_row_for_each_measure_as_suites_write_them(tmp_path: Path) -> None:
@@ -189,15 +191,23 @@ def test_controls_come_from_either_table(tmp_path: Path) -> None:
     assert message.startswith("--control: unknown column 'lenght'")
 
 
-def test_the_commonest_words_that_differ_are_listed(tmp_path: Path) -> None:
-    shifted = TRIALS.replace(",Woman,", ",during,").replace(",Pizza.,", ",the,") + (
-        "p3,1,reversal,1,the,320\np3,1,congruent,2,he,320\np3,2,congruent,1,she,320\n"
+def test_trials_that_cannot_be_aligned_are_named(tmp_path: Path) -> None:
+    other = TRIALS.replace(",Woman,", ",ghost,")
+    found = joined(tmp_path, other)
+    (note,) = found.notes
+    why = "'ghost' is not in its sentence of the measures"
+    assert note == (
+        f"1 sentences were not aligned, all or in part: participant p1, item 1, line 2 ({why})"
     )
-    message = refused(tmp_path, trials=shifted)
-    assert message.startswith("in 5 of 7 joined trials the words are not those of the measures: 't")
-    assert "'the' in line 4 for 'pizza', 'during' in line 2 for 'woman', " in message
-    assert message.count(" in line ") == 3
-    assert ", …; number the words" in message
+    assert found.unmatched.set_index("row")["reason"].to_dict() | {2: why, 3: why} == (
+        found.unmatched.set_index("row")["reason"].to_dict()
+    )
+    assert (found.given, len(found.trials)) == (9, 2)
+    none = "participant,item,position,word,rt\np1,1,1,ghost,300\np1,1,2,sings,310\n"
+    assert refused(tmp_path, trials=none, measures="item,position,word,x\n1,1,man,1\n") == (
+        "no trial can be aligned with the measures: in line 2 (column word, 'ghost', item 1), "
+        f"{why}; correct the words, the items or the conditions."
+    )
 
 
 def test_words_that_cannot_be_compared_are_noted(tmp_path: Path) -> None:

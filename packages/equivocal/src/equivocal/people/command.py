@@ -13,7 +13,12 @@ __all__ = ["compare", "published", "simulate"]
 
 Column = Annotated[str | None, typer.Option(help="Column of the trials.")]
 Slopes = Annotated[
-    bool, typer.Option("--slopes", help="Let the effect differ between participants.")
+    bool, typer.Option("--slopes", help="Let the effect differ between participants and items.")
+]
+
+Family = Annotated[
+    Literal["gaussian", "binomial"],
+    typer.Option(help="Linear models of numbers, or logistic models of 0 and 1."),
 ]
 
 
@@ -38,10 +43,7 @@ def compare(
         str | None,
         typer.Option(help="Column of the trials [rt]; COLUMN=VALUE is 1 where it holds."),
     ] = None,
-    family: Annotated[
-        Literal["gaussian", "binomial"],
-        typer.Option(help="Linear models of numbers, or logistic models of 0 and 1."),
-    ] = "gaussian",
+    family: Family = "gaussian",
     counts: Annotated[
         str | None,
         typer.Option(help="Column of the trials: the number of answers of each proportion."),
@@ -64,6 +66,13 @@ def compare(
     spillover: Annotated[
         int, typer.Option(min=0, max=5, help="Add measures and controls of so many previous words.")
     ] = 0,
+    region: Annotated[
+        Literal["last", "sum", "each"],
+        typer.Option(help="Of words that make one constituent: the last, their sum, or each."),
+    ] = "last",
+    by: Annotated[
+        str | None, typer.Option(help="A column that measures interact with, as condition.")
+    ] = None,
     where: Annotated[
         list[str] | None, typer.Option(help="Keep only rows with COLUMN=VALUE; repeatable.")
     ] = None,
@@ -74,8 +83,9 @@ def compare(
     """Test which measure predicts human responses, with mixed models with and without each.
 
     Columns that are not named have our names (participant, item, position, word, condition, rt) or
-    those of PsychLing-101 (participant_id, stimulus). Writes compare.csv, a figure, the trials that
-    were left out, and the same models for R (lme4 and brms) with their data.
+    those of PsychLing-101 (participant_id, stimulus). Words are matched to the model's constituents
+    sentence by sentence. Writes compare.csv, a figure, what became of every word and trial, and the
+    same models for R (lme4 and brms) with their data.
     """
     from equivocal.people.run_compare import compare_trials
     from equivocal.people.trial_tables import Columns
@@ -101,6 +111,8 @@ def compare(
         log=log,
         slopes=slopes,
         spillover=spillover,
+        region=region,
+        by=by,
     )
     show_summary(result.summary)
     out.print(f"wrote {folder / 'compare.csv'}, figures, lme4.R and brms.R", soft_wrap=True)
@@ -114,14 +126,24 @@ def simulate(
     positions: Annotated[
         int, typer.Option(min=1, help="Words in each item of the built-in measures.")
     ] = 3,
-    beta: Annotated[float, typer.Option(help="The effect, per unit of the measure.")] = 20.0,
-    intercept: Annotated[float, typer.Option(help="Mean response where the measure is 0.")] = 500.0,
+    family: Family = "gaussian",
+    beta: Annotated[
+        float | None, typer.Option(help="The effect, per unit of the measure [20, or 0.5].")
+    ] = None,
+    intercept: Annotated[
+        float | None, typer.Option(help="Mean response where the measure is 0 [500, or 0].")
+    ] = None,
     participant_sd: Annotated[
-        float, typer.Option(help="Standard deviation of participants.")
-    ] = 50.0,
-    item_sd: Annotated[float, typer.Option(help="Standard deviation of items.")] = 20.0,
+        float | None, typer.Option(help="Standard deviation of participants [50, or 1].")
+    ] = None,
+    item_sd: Annotated[
+        float | None, typer.Option(help="Standard deviation of items [20, or 0.5].")
+    ] = None,
     slope_sd: Annotated[
         float, typer.Option(help="Standard deviation of beta over participants.")
+    ] = 0.0,
+    item_slope_sd: Annotated[
+        float, typer.Option(help="Standard deviation of beta over items.")
     ] = 0.0,
     noise_sd: Annotated[float, typer.Option(help="Residual standard deviation.")] = 100.0,
     measures: Annotated[
@@ -146,7 +168,7 @@ def simulate(
     Writes data.csv, measures.csv and truth.toml; with --power power.csv and its figure.
     """
     from equivocal.people.run_simulate import RUNS, simulate_power, simulate_trials
-    from equivocal.people.simulate import Experiment
+    from equivocal.people.simulate import ANSWERS, Experiment
 
     sizes = _parse_counts(participants, "participants"), _parse_counts(items, "items")
     if not power and (runs or slopes or max(map(len, sizes)) > 1):
@@ -156,17 +178,19 @@ def simulate(
         )
     if measure and not measures:
         raise UserError("--measure names a column of the table --measures; add that.")
+    parts = {"intercept": intercept, "beta": beta, "item_sd": item_sd}
+    parts |= {"participant_sd": participant_sd}
+    usual: dict[str, Any] = ANSWERS if family == "binomial" else {}
     experiment = Experiment(
         participants=sizes[0][0],
         items=sizes[1][0],
         positions=positions,
-        intercept=intercept,
-        beta=beta,
-        participant_sd=participant_sd,
-        item_sd=item_sd,
+        **usual | {name: value for name, value in parts.items() if value is not None},
         slope_sd=slope_sd,
+        item_slope_sd=item_slope_sd,
         noise_sd=noise_sd,
         seed=seed,
+        family=family,
     )
     how: dict[str, Any] = {"measures": measures, "measure": measure}
     if power:

@@ -1,12 +1,9 @@
 """Joins measures to trials by item and word, and gives a reason for every trial that is left out.
 
-Trials that were joined by position must be of the words that the measures are of, or all are
-refused. A word is the same if the participant's region contains the words of the measures' one
-after the other; capitals, punctuation and articles do not count (`drop_articles`). So "The pizza,"
-is "pizza" and "during the dinner" is "during+dinner", but "the" is not "pizza", nor is "dinner"
-"during dinner", which nobody has read whole there. Where a table has no words, positions beyond the
-end of the sentence show that the tables count differently; otherwise a note says that nothing could
-be checked.
+Where both tables have words, trials are first aligned with the measures, sentence by sentence
+(`equivocal.people.align`), and their positions become those of the measures. Where a table has no
+words, positions beyond the end of the sentence show that the tables count differently; otherwise a
+note says that nothing could be checked.
 
 A new reason to leave out a trial is a line of `_find_reasons`; the first that applies is given.
 """
@@ -19,6 +16,7 @@ import numpy as np
 import pandas as pd
 
 from equivocal.people import trial_tables as tables
+from equivocal.people.align import Region, align_trials
 from equivocal.people.predictors import add_length, add_previous_words, name_with_previous
 from equivocal.people.trial_tables import NEEDED, NETWORK, PLACES, RESERVED, WORDS, Condition
 from equivocal.world.spelling import drop_articles
@@ -26,10 +24,8 @@ from lastlayer.errors import UserError, check_known, join_names
 
 ANSWERED = ("response", "counts")
 NO_WORD = "no such word in the measures"
-WAYS_OUT = (
-    "number the words as the measures do (a constituent, such as 'during dinner' or 'the pizza', "
-    "is one region), or"
-)
+SIGNALS = ("semantic_update", "p600")  # those of the N400 and the P600
+IN_REGION = "word_in_region"  # a column of `align`
 
 
 @dataclass(frozen=True)
@@ -44,6 +40,9 @@ class Joined:
     unmatched: pd.DataFrame  # trials left out: row, participant, keys, reason
     notes: list[str]
     columns: dict[str, str] = field(default_factory=dict)  # the user's column names, by our names
+    together: Sequence[str] = ()  # measures that are also entered together
+    networks: list[pd.DataFrame] = field(default_factory=list)  # measures of each, row by row
+    words: pd.DataFrame = field(default_factory=pd.DataFrame)  # what became of every word read
 
 
 def join_files(
@@ -55,6 +54,8 @@ def join_files(
     where: Sequence[str] = (),
     *,
     spillover: int = 0,
+    region: Region = "last",
+    by: str | None = None,
 ) -> Joined:
     """Join the trials and the measures of two CSV files.
 
@@ -73,6 +74,11 @@ def join_files(
         Keep only rows with COLUMN=VALUE, in the tables that have the column.
     spillover : int
         Number of previous words whose measures and numeric controls are added.
+    region : {"last", "sum", "each"}
+        The response to a constituent that was read word by word: that of its last word, the sum, or
+        each of them.
+    by : str, optional
+        A column with which measures interact; it is also a control.
 
     Returns
     -------
@@ -82,7 +88,7 @@ def join_files(
     Raises
     ------
     UserError
-        Where a column is missing, words differ, or no trial can be joined.
+        Where a column is missing, or no trial can be joined.
     """
     trials, names = tables.read_trials(data, columns)
     words = tables.read_measures(measures, names)
@@ -93,7 +99,15 @@ def join_files(
     of_words = [one for one in kept if one[0] in WORDS]  # sentences are whole until these apply
     others = [one for one in kept if one not in of_words]
     trials, words = (tables.filter_rows(table, others) for table in (trials, words))
-    controls, notes = [ours.get(name, name) for name in controls], list[str]()
+    controls = list(dict.fromkeys(ours.get(n, n) for n in (*controls, *([by] if by else []))))
+    notes = list[str]()
+    aligned = None
+    if _lists_words(trials) and _lists_words(words) and "position" in words:
+        aligned = align_trials(trials, words, region)
+        trials, notes = aligned.trials, aligned.notes
+        if trials.get("words_read", pd.Series(1)).nunique() > 1:
+            controls.append("words_read")
+            notes.append("words_read, the number of words in each sum, is a control")
     if "length" in controls and not {"length"} & {*trials, *words}:
         if "word" in trials:
             lags = spillover if "position" in trials else 0
@@ -112,7 +126,17 @@ def join_files(
         list(dict.fromkeys([*controls, *lagged])),
         kept,
     )
-    return replace(joined, columns=names, notes=[*joined.notes, *notes])
+    joined = replace(joined, columns=names, notes=[*joined.notes, *notes])
+    if aligned is None:
+        return joined
+    unmatched = pd.concat([aligned.left_out, joined.unmatched]).sort_values("row", kind="stable")
+    given = joined.given + len(aligned.left_out)
+    return replace(joined, unmatched=unmatched, given=given, words=aligned.words)
+
+
+def _lists_words(table: pd.DataFrame) -> bool:
+    """Return whether a table says which words its rows are about."""
+    return "word" in table and bool(table["word"].notna().any())
 
 
 def join(
@@ -140,7 +164,7 @@ def join(
     _check_controls(trials, measures, controls)
     by_word = [name for name in controls if name not in trials]
     averaged, notes = average_networks(measures, keys, list(dict.fromkeys([*names, *by_word])))
-    held = dict.fromkeys(["row", "participant", *PLACES, *ANSWERED, *controls])
+    held = dict.fromkeys(["row", "participant", *PLACES, IN_REGION, *ANSWERED, *controls])
     # where trials have a column of the same name as a measure, the measure is used
     left = trials[[name for name in held if name in trials and name not in names]]
     numbers = [name for name in ANSWERED if name in left]
@@ -152,13 +176,20 @@ def join(
         raise UserError(_explain_no_match(both, averaged, reasons, keys))
     unmatched = both.loc[~kept, ["row", "participant", *keys]].assign(reason=reasons[~kept])
     joined = both[kept].drop(columns=["found"]).reset_index(drop=True)
-    if "position" in keys:
-        notes = [*_check_words(joined, measures, keys), *notes]  # it may undo all else: first
-    repeated = int(joined.duplicated(["participant", *keys]).sum())
+    lacking = [n for n, t in (("trials", trials), ("measures", measures)) if not _lists_words(t)]
+    if "position" in keys and lacking:
+        notes.insert(
+            0,
+            f"the {' and the '.join(lacking)} have no column word, so nothing shows whether "
+            "positions count the same words in both tables; add it",
+        )
+    repeated = int(joined.duplicated(["participant", *keys, *({IN_REGION} & {*joined})]).sum())
     _check_one_for_all(where, trials, keys, repeated)
     if repeated:
         notes.append(f"{repeated} trials repeat a participant and word; are rows there twice?")
-    return Joined(joined, names, list(controls), keys, len(trials), unmatched, notes)
+    networks = _split_networks(measures, joined, keys, names)
+    held = Joined(joined, names, list(controls), keys, len(trials), unmatched, notes)
+    return replace(held, networks=networks, together=_choose_together(names, chosen))
 
 
 def _choose_keys(trials: pd.DataFrame, measures: pd.DataFrame) -> list[str]:
@@ -225,8 +256,30 @@ def average_networks(
     means = groups.mean().where(groups.count().eq(groups.size(), axis=0))
     means = means.join(table.groupby(keys, sort=False)[labels].first()) if labels else means
     networks = table[NETWORK].nunique() if NETWORK in table else 1
-    notes = [f"measures are averages over {networks} networks"] if networks > 1 else []
+    notes = [f"the measures are of {networks} networks"] if networks > 1 else []
     return means.reset_index()[[*keys, *names]], notes
+
+
+def _choose_together(names: list[str], chosen: Sequence[str]) -> list[str]:
+    """Return the measures that are entered together: those chosen, or one for each potential.
+
+    Other columns of the tables of `equivocal measure` restate the same signals.
+    """
+    signals = [name for name in names if name.split("_previous")[0] in SIGNALS]
+    return list(names) if chosen or not signals else signals
+
+
+def _split_networks(
+    measures: pd.DataFrame, joined: pd.DataFrame, keys: list[str], names: list[str]
+) -> list[pd.DataFrame]:
+    """Return the measures of each network for all joined trials; none if there are no networks."""
+    if NETWORK not in measures or measures[NETWORK].nunique() < 2:
+        return []
+    table = measures.dropna(subset=keys)
+    return [
+        joined[keys].merge(own[[*keys, *names]], on=keys, how="left")[names]
+        for _, own in table.groupby(NETWORK)
+    ]
 
 
 def _explain_repeated(
@@ -278,34 +331,6 @@ def _explain_no_match(
     return f"no trial joined: no combination of {', '.join(keys)} is in both tables."
 
 
-def _check_words(joined: pd.DataFrame, measures: pd.DataFrame, keys: list[str]) -> list[str]:
-    """Refuse trials of other words than those of the measures; note where there are no words."""
-    names = {"trials": joined, "measures": measures}
-    lacking = [n for n, table in names.items() if "word" not in table or table["word"].isna().all()]
-    if lacking:
-        return [
-            f"the {' and the '.join(lacking)} have no column word, so nothing shows whether "
-            "positions count the same words in both tables; add it"
-        ]
-    words = measures[[*keys, "word"]].dropna().drop_duplicates(keys)
-    both = joined.merge(words, on=keys, suffixes=("", " measured")).dropna(subset=["word"])
-    pairs = zip(_compare_by(both["word"]), _compare_by(both["word measured"]), strict=True)
-    other = both[[f" {theirs} " not in f" {mine} " for mine, theirs in pairs]]
-    if other.empty:
-        return []
-    groups = other.groupby(["word", "word measured"], sort=False)["row"].agg(["size", "first"])
-    commonest = groups.sort_values("size", ascending=False, kind="stable").reset_index()
-    examples = [
-        f"{row['word']!r} in line {row['first']} for {row['word measured']!r}"
-        for row in commonest.head(3).to_dict("records")
-    ]
-    raise UserError(
-        f"in {len(other)} of {len(both)} joined trials the words are not those of the measures: "
-        f"{', '.join(examples)}{', …' if len(commonest) > 3 else ''}; {WAYS_OUT} rename the column "
-        "position of the trials, so that trials are joined by word, or correct the words."
-    )
-
-
 def _check_positions(trials: pd.DataFrame, measures: pd.DataFrame) -> None:
     """Refuse positions beyond the end of a sentence, where there are no words to compare."""
     both = {*trials} & {*measures}
@@ -321,6 +346,6 @@ def _check_positions(trials: pd.DataFrame, measures: pd.DataFrame) -> None:
         raise UserError(
             f"item {first['item']} has position {first['position']} in line {first['row']} of the "
             f"trials, and its sentence ends at {first['max']:.0f} in the measures, so the two "
-            f"count words differently; {WAYS_OUT}, if the sentence goes on, add a column word to "
-            "both tables."
+            "count words differently; add a column word to both tables, so that they can be aligned"
+            " word by word, or number the words as the measures do."
         )

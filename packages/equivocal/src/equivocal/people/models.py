@@ -1,6 +1,6 @@
 """Mixed models of a response with and without each measure.
 
-    response ~ 1 + controls [+ measure] + (1 | participant) + (1 | item)
+    response ~ 1 + controls [+ measure] + (1 + slopes | participant) + (1 + slopes | item)
 
 Models are linear for numbers and logistic for answers (`family`); see `equivocal.statistics`.
 Each measure is added *alone* to the model without measures and, if there are several, removed from
@@ -9,7 +9,9 @@ ratios are by maximum likelihood; coefficients, intervals and p-values by REML w
 degrees of freedom, since with few items the intervals of maximum likelihood are too short. Logistic
 models are fitted by maximum likelihood throughout; their coefficients are in log odds, and their
 intervals are Wald's. Measures and controls enter in standard deviations over the trials;
-coefficients are given in those, and per unit. Data that no model can take are refused with the
+coefficients are given in those, and per unit. Criteria are those of measures averaged over
+networks; estimates and intervals are pooled over networks (`equivocal.people.pooling`). Slopes of
+items are those of measures that vary within items. Data that no model can take are refused with the
 reason (`equivocal.people.responses`).
 
 If the models change, change the R scripts (`equivocal.people.r_scripts`) in the same way.
@@ -24,6 +26,8 @@ import pandas as pd
 from scipy import stats
 
 from equivocal.people.join import Joined
+from equivocal.people.pooling import Pooled, pool_networks
+from equivocal.people.predictors import add_interactions
 from equivocal.people.responses import Response, check_groups, check_separation, prepare_response
 from equivocal.progress import Advance
 from equivocal.statistics import MixedFit, RandomPart, check_trials, fit_logistic, fit_mixed
@@ -31,13 +35,15 @@ from lastlayer.errors import UserError, join_names
 
 MOST_LEVELS = 5_000  # columns of Z; a fit needs several square matrices of this size
 DETERMINED = 1e-3  # a measure of which less is its own, in its sds, is determined by others
+FACTORS = ("participant", "item")
 
 
 class Model(NamedTuple):
-    """Which measures are fixed effects, and which also have a slope for each participant."""
+    """Which measures are fixed effects, and which also have a slope for each level of a factor."""
 
     measures: tuple[str, ...] = ()
-    slopes: tuple[str, ...] = ()
+    participant: tuple[str, ...] = ()
+    item: tuple[str, ...] = ()
 
 
 class Design:
@@ -46,14 +52,12 @@ class Design:
     def __init__(
         self, trials: pd.DataFrame, measures: Sequence[str], controls: Sequence[str]
     ) -> None:
-        self.spread = {name: float(trials[name].std()) for name in measures}
+        self.raw = {name: trials[name].to_numpy(float) for name in measures}
+        self.spread = {name: float(x.std(ddof=1)) for name, x in self.raw.items()}
         self.scaled = {
-            name: ((trials[name] - trials[name].mean()) / self.spread[name]).to_numpy(float)
-            for name in measures
+            name: (x - x.mean()) / (self.spread[name] or 1.0) for name, x in self.raw.items()
         }
-        self.codes = {
-            name: pd.factorize(trials[name], sort=True)[0] for name in ("participant", "item")
-        }
+        self.codes = {name: pd.factorize(trials[name], sort=True)[0] for name in FACTORS}
         columns, self.names = [np.ones(len(trials))], list[str]()  # the intercept has no name
         for name in controls:
             coded = _code_control(trials[name])
@@ -61,17 +65,6 @@ class Design:
             self.names += [name] * len(coded)
         self.base = np.column_stack(columns)
         self.width = self.base.shape[1]
-        if np.linalg.matrix_rank(self.base) < self.width:
-            raise UserError(
-                f"the controls {join_names(controls)} are constant or determine each other; leave "
-                "one out."
-            )
-        for name in measures:
-            if self.is_determined(name, ()):
-                raise UserError(
-                    f"{name} is determined by the controls {join_names(controls)}, so "
-                    "nothing is left of it to test; leave a control out."
-                )
 
     def is_determined(self, measure: str, others: Sequence[str]) -> bool:
         """Return whether controls and other measures determine a measure.
@@ -82,13 +75,25 @@ class Design:
         weights, *_ = np.linalg.lstsq(X, self.scaled[measure])
         return bool(np.std(self.scaled[measure] - X @ weights) < DETERMINED)
 
+    def find_varying(self, measures: Sequence[str], factor: str) -> tuple[str, ...]:
+        """Return the measures that vary within levels of a factor, and so may have slopes."""
+        each = pd.DataFrame(self.raw).groupby(self.codes[factor])
+        return tuple(name for name in measures if (each[name].nunique() > 1).any())
+
     def build(self, model: Model) -> tuple[np.ndarray, list[RandomPart]]:
         """Build X and the random parts of a model."""
         X = np.column_stack([self.base, *(self.scaled[name] for name in model.measures)])
-        parts = [RandomPart(name, codes) for name, codes in self.codes.items()]
-        people = self.codes["participant"]
-        parts += [RandomPart(f"{n} by participant", people, self.scaled[n]) for n in model.slopes]
+        parts = [
+            build_part(factor, self.codes[factor], {name: self.scaled[name] for name in slopes})
+            for factor, slopes in zip(FACTORS, model[1:], strict=True)
+        ]
         return X, parts
+
+
+def build_part(factor: str, level: np.ndarray, slopes: dict[str, np.ndarray]) -> RandomPart:
+    """Build the intercepts and slopes of a factor, which are correlated."""
+    Z = np.column_stack([np.ones(len(level)), *slopes.values()])
+    return RandomPart(factor, level, Z, (factor, *(f"{name} by {factor}" for name in slopes)))
 
 
 class Pair(NamedTuple):
@@ -119,6 +124,7 @@ def compare_models(
     family: str = "gaussian",
     log: bool = False,
     slopes: bool = False,
+    by: str | None = None,
     advance: Advance = lambda *_: None,
 ) -> Comparison:
     """Fit models with and without each measure.
@@ -133,7 +139,10 @@ def compare_models(
     log : bool
         Model the logarithm of the response.
     slopes : bool
-        Let the effect of each measure differ between participants.
+        Let the effect of each measure differ between participants, and between items; slopes and
+        intercepts are correlated.
+    by : str, optional
+        One of the controls, such as the condition, with which measures interact.
     advance : callable
         Called with the number of models done, the total and "fitting".
 
@@ -147,35 +156,57 @@ def compare_models(
     UserError
         Where the trials cannot be fitted, with the reason.
     """
-    trials = joined.trials
-    response = prepare_response(trials, family, log)
-    y = response.values
-    if response.counts is not None:  # proportions, corrected for rounding
-        joined = replace(joined, trials=trials.assign(response=y))
-    check_groups(trials)
+    response = prepare_response(joined.trials, family, log)
+    check_groups(joined.trials)
     notes = list(joined.notes)
-    measures = select_varying(trials, joined.measures, notes)
+    measures = select_varying(joined.trials, joined.measures, notes)
+    trials, terms = add_interactions(joined.trials, measures, by)
+    if response.counts is not None:  # proportions, corrected for rounding
+        trials = trials.assign(response=response.values)
+    networks = [add_interactions(trials.assign(**own), measures, by)[0] for own in joined.networks]
+    joined = replace(joined, trials=trials, measures=[t for own in terms.values() for t in own])
     notes += _note_positions(joined)
-    design = Design(trials, measures, joined.controls)
-    pairs = _pair_models(measures, _select_independent(design, measures, notes), slopes)
-    counts = {f"{name}s": trials[name].nunique() for name in ("participant", "item")}
+    design = Design(trials, joined.measures, joined.controls)
+    _check_controls(design, joined)
+    free = _select_independent(design, [m for m in measures if m in joined.together], notes)
+    pairs = _pair_models(terms, free, design, slopes)
+    counts = {f"{name}s": trials[name].nunique() for name in FACTORS}
     _check_models(response, design, pairs, counts)
-    fits, restricted = _fit_all(response, design, pairs, advance)
-    unit = 1.0 if response.binomial else float(y.std(ddof=1))  # log odds are not standardised
+    others = [Design(own, joined.measures, joined.controls) for own in networks]
+    fits, restricted, pooled = _fit_all(response, design, others, pairs, advance)
+    # log odds are not standardised
+    unit = 1.0 if response.binomial else float(response.values.std(ddof=1))
     rows = [
-        {"measure": pair.measure, "model": pair.kind, "family": family, "trials": len(y)}
+        {"measure": pair.measure, "model": pair.kind, "family": family, "trials": len(trials)}
         | counts
-        | _describe_pair(pair, fits, restricted[pair.full], design, unit)
+        | _describe_pair(pair, fits, restricted[pair.full], design, unit, pooled.get(pair.full))
         for pair in pairs
     ]
+    joined = replace(joined, networks=[own[joined.measures] for own in networks])
     return Comparison(joined, log, family, pairs, notes, fits, pd.DataFrame(rows))
+
+
+def _check_controls(design: Design, joined: Joined) -> None:
+    """Refuse controls that determine each other, or a measure."""
+    if np.linalg.matrix_rank(design.base) < design.width:
+        raise UserError(
+            f"the controls {join_names(joined.controls)} are constant or determine each other; "
+            "leave one out."
+        )
+    for name in joined.measures:
+        if design.is_determined(name, ()):
+            raise UserError(
+                f"{name} is determined by the controls {join_names(joined.controls)}, so "
+                "nothing is left of it to test; leave a control out."
+            )
 
 
 def _check_models(
     response: Response, design: Design, pairs: list[Pair], counts: dict[str, int]
 ) -> None:
     """Refuse models that are too large, have too few trials, or cannot be estimated."""
-    way_out, most_slopes = "keep some of them with --where", max(len(p.full.slopes) for p in pairs)
+    way_out = "keep some of them with --where"
+    most_slopes = max(len(pair.full.participant) for pair in pairs)
     if most_slopes:
         way_out = f"choose fewer measures with --measure, leave out --slopes, or {way_out}"
     check_size(counts["participants"], counts["items"], most_slopes, way_out)
@@ -196,21 +227,47 @@ def _note_positions(joined: Joined) -> list[str]:
 
 
 def _fit_all(
-    response: Response, design: Design, pairs: list[Pair], advance: Advance
-) -> tuple[dict[Model, MixedFit], dict[Model, MixedFit]]:
-    """Fit every model by maximum likelihood, and linear models with the measure also by REML."""
-    tasks = dict.fromkeys((m, False) for pair in pairs for m in (pair.without, pair.full))
-    if not response.binomial:
-        tasks |= dict.fromkeys((pair.full, True) for pair in pairs)
-    fits: dict[bool, dict[Model, MixedFit]] = {False: {}, True: {}}
-    for done, (model, reml) in enumerate(tasks, start=1):
+    response: Response,
+    design: Design,
+    networks: list[Design],
+    pairs: list[Pair],
+    advance: Advance,
+) -> tuple[dict[Model, MixedFit], dict[Model, MixedFit], dict[Model, Pooled]]:
+    """Fit every model by maximum likelihood, those with measures by REML and for each network."""
+    full = list(dict.fromkeys(pair.full for pair in pairs))
+    models = list(dict.fromkeys(m for pair in pairs for m in (pair.without, pair.full)))
+    linear = [] if response.binomial else full
+    varied = [model for model in full if _differ(model, design, networks)]
+    total, done = len(models) + len(linear) + len(varied) * len(networks), 0
+
+    def fit(design: Design, model: Model, reml: bool) -> MixedFit:
+        nonlocal done
         X, parts = design.build(model)
         if response.binomial:
-            fits[reml][model] = fit_logistic(response.values, X, parts, response.counts)
+            made: MixedFit = fit_logistic(response.values, X, parts, response.counts)
         else:
-            fits[reml][model] = fit_mixed(response.values, X, parts, reml=reml)
-        advance(done, len(tasks), "fitting")
-    return fits[False], fits[True] or fits[False]
+            made = fit_mixed(response.values, X, parts, reml=reml)
+        done += 1
+        advance(done, total, "fitting")
+        return made
+
+    fits = {model: fit(design, model, False) for model in models}
+    restricted = {model: fit(design, model, True) for model in linear} or fits
+    pooled = {}
+    for model in varied:
+        average = np.column_stack([design.raw[name] for name in model.measures])
+        each = [(own.build(model)[0], fit(own, model, True)) for own in networks]
+        pooled[model] = pool_networks(each, average)
+    return fits, restricted, pooled
+
+
+def _differ(model: Model, design: Design, networks: list[Design]) -> bool:
+    """Return whether a measure of the model differs between networks."""
+    return any(
+        not np.allclose(own.scaled[name], design.scaled[name])
+        for own in networks
+        for name in model.measures
+    )
 
 
 def _select_independent(design: Design, measures: list[str], notes: list[str]) -> list[str]:
@@ -231,21 +288,28 @@ def _select_independent(design: Design, measures: list[str], notes: list[str]) -
     return kept
 
 
-def _pair_models(measures: list[str], free: list[str], slopes: bool) -> list[Pair]:
+def _pair_models(
+    terms: dict[str, list[str]], free: list[str], design: Design, slopes: bool
+) -> list[Pair]:
     """Pair the models with and without each measure, alone and, if `free`, with the others."""
-    cases: list[tuple[str, str, tuple[str, ...]]] = [(name, "alone", (name,)) for name in measures]
-    if len(free) > 1:
-        cases += [(name, "together", tuple(free)) for name in free]
+    cases = [("alone", [name]) for name in terms] + ([("together", free)] if len(free) > 1 else [])
     pairs = []
-    for name, kind, fixed in cases:
-        random = fixed if slopes else ()
-        without = tuple(other for other in fixed if other != name)
-        pairs.append(Pair(name, kind, Model(fixed, random), Model(without, random)))
+    for kind, names in cases:
+        fixed = tuple(term for name in names for term in terms[name])
+        varied = [design.find_varying(names, factor) if slopes else () for factor in FACTORS]
+        for term in fixed:
+            without = tuple(other for other in fixed if other != term)
+            pairs.append(Pair(term, kind, Model(fixed, *varied), Model(without, *varied)))
     return pairs
 
 
 def _describe_pair(
-    pair: Pair, fits: dict[Model, MixedFit], restricted: MixedFit, design: Design, response: float
+    pair: Pair,
+    fits: dict[Model, MixedFit],
+    restricted: MixedFit,
+    design: Design,
+    response: float,
+    pooled: Pooled | None,
 ) -> dict[str, Any]:
     """Describe a measure: its coefficient by REML, criteria by maximum likelihood, random parts.
 
@@ -253,18 +317,28 @@ def _describe_pair(
     deviations of the `response` (or log odds). Differences of criteria are positive if they favour
     the measure.
     """
-    k, spread = design.width + pair.full.measures.index(pair.measure), design.spread[pair.measure]
-    estimate, (low, high) = restricted.coefficients[k], restricted.intervals[k]
-    numbers = {"estimate": estimate, "se": restricted.errors[k], "low": low, "high": high}
+    number, spread = pair.full.measures.index(pair.measure), design.spread[pair.measure]
+    k = design.width + number
+    average = float(restricted.coefficients[k]) / spread
+    if pooled is None:
+        low, high = restricted.intervals[k] / spread
+        estimate, se, df = average, float(restricted.errors[k]) / spread, float(restricted.df[k])
+        p, share = float(restricted.p_values[k]), float("nan")
+    else:
+        estimate, se, low, high, df, p, share = pooled.describe(number)
     full, without = fits[pair.full], fits[pair.without]
     # two maxima that are equal up to round-off may differ by less than zero
     chi2 = max(2 * (full.log_likelihood - without.log_likelihood), 0.0)
-    used = (full, without, restricted)
+    used = (full, without, restricted, *(pooled.fits if pooled else ()))
+    ends = {"estimate": estimate, "low": float(low), "high": float(high)}
     return {
-        **{name: float(number) / spread for name, number in numbers.items()},
-        **{f"std_{end}": float(numbers[end]) / response for end in ("estimate", "low", "high")},
-        "df": float(restricted.df[k]),
-        "p": float(restricted.p_values[k]),
+        **{"estimate": estimate, "se": se, "low": float(low), "high": float(high)},
+        **{f"std_{end}": value * spread / response for end, value in ends.items()},
+        "df": df,
+        "p": p,
+        "networks": len(pooled.fits) if pooled else 1,
+        "network_share": share,
+        "average_estimate": average,
         "delta_aic": without.aic - full.aic,
         "delta_bic": without.bic - full.bic,
         "chi2": chi2,
@@ -281,14 +355,13 @@ def _describe_pair(
 def check_size(participants: int, items: int, slopes: int, way_out: str) -> None:
     """Refuse more random effects than a fit can hold.
 
-    There is an intercept for each participant and item, and a slope for each participant and
-    measure.
+    There are an intercept and `slopes` for each participant and item.
     """
-    columns = items + participants * (1 + slopes)
+    columns = (items + participants) * (1 + slopes)
     if columns > MOST_LEVELS:
         also = f" (each with {slopes + 1})" if slopes else ""
         raise UserError(
-            f"{participants} participants{also} and {items} items make {columns} random effects, "
+            f"{participants} participants and {items} items{also} make {columns} random effects, "
             f"and at most {MOST_LEVELS} can be fitted here; {way_out}."
         )
 

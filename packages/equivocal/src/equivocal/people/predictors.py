@@ -1,4 +1,4 @@
-"""Predictors computed from words: those of previous words, and length.
+"""Predictors computed from others: those of previous words, length, interactions.
 
 The effect of a word often appears at the next word (spillover): `NAME_previous` is NAME of the word
 before, `NAME_previous_2` of the one before that; the first words of a sentence have none, and their
@@ -11,6 +11,8 @@ import pandas as pd
 
 from equivocal.people.trial_tables import NETWORK
 from lastlayer.errors import UserError
+
+MOST_LEVELS = 12  # of a column whose interactions are added
 
 
 def name_with_previous(names: Sequence[str], spillover: int) -> list[str]:
@@ -75,3 +77,37 @@ def add_length(table: pd.DataFrame) -> pd.DataFrame:
         )
     counts = table["word"].map(lambda word: sum(map(str.isalnum, word)), na_action="ignore")
     return table.assign(length=counts.astype(float))
+
+
+def add_interactions(
+    trials: pd.DataFrame, measures: Sequence[str], by: str | None
+) -> tuple[pd.DataFrame, dict[str, list[str]]]:
+    """Add the interactions of measures with a column of few values, such as the condition.
+
+    With L levels, x · (1[level] − 1/L) for each level but the first, so that the coefficient of x
+    remains the mean of its slopes in all levels, and that of `x:level` is by how much the slope
+    there differs from that of the first level.
+
+    Returns
+    -------
+    trials : DataFrame
+        With columns `x:level`.
+    terms : dict
+        For each measure, itself and its interactions.
+    """
+    terms = {name: [name] for name in measures}
+    if by is None:
+        return trials, terms
+    levels = sorted(map(str, trials[by].unique()))
+    if not 1 < len(levels) <= MOST_LEVELS:
+        raise UserError(
+            f"--by {by}: that column has {len(levels)} values in the joined trials; name one with "
+            f"2 to {MOST_LEVELS}, such as the condition."
+        )
+    added = {}
+    for name, own in terms.items():
+        centred = trials[name] - trials[name].mean()
+        for level in levels[1:]:
+            own.append(f"{name}:{level}")
+            added[own[-1]] = centred * ((trials[by].map(str) == level) - 1 / len(levels))
+    return trials.assign(**added), terms

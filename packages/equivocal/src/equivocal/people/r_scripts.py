@@ -7,14 +7,15 @@ them with the same names of columns. This package needs neither R nor the script
 import re
 from collections.abc import Iterable
 
+import pandas as pd
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from equivocal.people.join import Joined
-from equivocal.people.models import Comparison, Model, is_numeric
+from equivocal.people.models import FACTORS, Comparison, Model, is_numeric
 from equivocal.people.trial_tables import PLACES
 from equivocal.people.trial_tables import RESERVED as TAKEN
 
-__all__ = ["SCRIPTS", "name_columns", "write_script"]
+__all__ = ["SCRIPTS", "list_columns", "write_script"]
 
 SCRIPTS = ("lme4.R", "brms.R")
 RESERVED = {"if", "else", "repeat", "while", "function", "for", "next", "break", "in"}
@@ -49,6 +50,15 @@ def name_columns(joined: Joined) -> dict[str, str]:
     return choose_r_names([*joined.controls, *joined.measures])
 
 
+def list_columns(joined: Joined) -> pd.DataFrame:
+    """Return the trials with names in R, and the measures of networks as NAME.1, NAME.2, …"""
+    names = name_columns(joined)
+    parts = [joined.trials.rename(columns=names)]
+    for number, own in enumerate(joined.networks, start=1):
+        parts.append(own.rename(columns={name: f"{names[name]}.{number}" for name in own}))
+    return pd.concat(parts, axis=1)
+
+
 def write_formula(comparison: Comparison, model: Model, *, counted: bool = False) -> str:
     """Write the formula of a model for lme4 and brms; `z_NAME` is NAME in standard deviations.
 
@@ -57,8 +67,10 @@ def write_formula(comparison: Comparison, model: Model, *, counted: bool = False
     names = name_columns(comparison.joined)
     fixed = ["1", *(names[name] for name in comparison.joined.controls)]
     fixed += [f"z_{names[name]}" for name in model.measures]
-    slopes = [f"(0 + z_{names[name]} | participant)" for name in model.slopes]
-    random = ["(1 | participant)", "(1 | item)", *slopes]
+    random = [
+        f"({' + '.join(['1', *(f'z_{names[name]}' for name in slopes)])} | {factor})"
+        for factor, slopes in zip(FACTORS, model[1:], strict=True)
+    ]
     response = "log(response)" if comparison.log else "response"
     if counted:
         response = "ones | trials(counts)"
@@ -87,4 +99,9 @@ def write_script(comparison: Comparison, name: str) -> str:
         binomial=comparison.family == "binomial",
         proportions=proportions,
         pairs=[(p, models.index(p.full), models.index(p.without)) for p in comparison.pairs],
+        pooled=[
+            (write_formula(comparison, model), [names[name] for name in model.measures])
+            for model in dict.fromkeys(pair.full for pair in comparison.pairs)
+        ],
+        networks=len(joined.networks),
     )

@@ -3,15 +3,18 @@
 from collections.abc import Sequence
 from pathlib import Path
 from time import monotonic
+from typing import Any
 
 import pandas as pd
 
+from equivocal.people.align import Region
 from equivocal.people.join import join_files
 from equivocal.people.models import Comparison, compare_models
-from equivocal.people.r_scripts import SCRIPTS, name_columns, write_script
+from equivocal.people.r_scripts import SCRIPTS, list_columns, write_script
 from equivocal.people.trial_tables import Columns
 from equivocal.people.trials_result import TrialsResult, record_inputs
 from equivocal.progress import progress
+from lastlayer.errors import UserError
 
 __all__ = ["compare_trials"]
 
@@ -29,6 +32,8 @@ def compare_trials(
     log: bool = False,
     slopes: bool = False,
     spillover: int = 0,
+    region: Region = "last",
+    by: str | None = None,
 ) -> TrialsResult:
     """Compare mixed models of people's responses with and without each measure.
 
@@ -53,9 +58,14 @@ def compare_trials(
     log : bool
         Model the logarithm of the response.
     slopes : bool
-        Let the effect of each measure differ between participants.
+        Let the effect of each measure differ between participants and between items.
     spillover : int
         Also include the measures and numeric controls of this many preceding words.
+    region : {"last", "sum", "each"}
+        The response to a constituent that was read word by word: that of its last word, the sum, or
+        each of them.
+    by : str, optional
+        A column of either table, such as the condition, with which measures interact.
 
     Returns
     -------
@@ -69,11 +79,16 @@ def compare_trials(
         overwritten.
     """
     began, data, measures = monotonic(), Path(data), Path(measures)
-    joined = join_files(
-        data, measures, columns or Columns(), measure, controls, where, spillover=spillover
-    )
+    if family == "binomial" and region == "sum":
+        raise UserError("--region sum adds up times, not answers; give --region last or each.")
+    how: dict[str, Any] = {"spillover": spillover, "region": region, "by": by}
+    joined = join_files(data, measures, columns or Columns(), measure, controls, where, **how)
+    ours = {theirs: role for role, theirs in joined.columns.items()}
+    chosen_by = by and ours.get(by, by)
     with progress("models") as advance:
-        comparison = compare_models(joined, family=family, log=log, slopes=slopes, advance=advance)
+        comparison = compare_models(
+            joined, family=family, log=log, slopes=slopes, by=chosen_by, advance=advance
+        )
     joined = comparison.joined
     settings = {
         **record_inputs(data=data, measures=measures),
@@ -84,13 +99,18 @@ def compare_trials(
         "family": family,
         "log": log,
         "slopes": slopes,
-        "spillover": spillover,
+        **{name: value for name, value in how.items() if value is not None},
         "seconds": round(monotonic() - began, 3),
     }
-    trials = joined.trials.rename(columns=name_columns(joined))
+    trials = list_columns(joined)
     result = TrialsResult(
         name="compare",
-        tables={"compare": comparison.table, "unmatched": joined.unmatched, "trials": trials},
+        tables={
+            "compare": comparison.table,
+            "unmatched": joined.unmatched,
+            "trials": trials,
+            **({} if joined.words.empty else {"alignment": joined.words}),
+        },
         settings=settings,
         summary=describe_comparison(comparison),
         scripts={name: write_script(comparison, name) for name in SCRIPTS},

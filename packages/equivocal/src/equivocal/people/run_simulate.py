@@ -51,14 +51,16 @@ def simulate_trials(
     path = None if measures is None else Path(measures)
     table, settings = read_measures(path) if path else None, record_inputs(measures=path)
     trials, used, name = simulate(experiment, table, measure)
-    rt = trials["rt"]
+    answers = experiment.family == "binomial"
+    what = "the log odds of answer 1 change" if answers else "rt changes"
+    made = trials["answer" if answers else "rt"]
     result = TrialsResult(
         name="truth",
         tables={"data": trials, "measures": used},
         settings=settings | {"truth": {"measure": name} | asdict(experiment)},
         summary=(
-            f"In these simulated trials rt changes by {experiment.beta:+g} with each unit of "
-            f"{name}; it has mean {rt.mean():.0f} and standard deviation {rt.std():.0f}.",
+            f"In these simulated trials {what} by {experiment.beta:+g} with each unit of {name}; "
+            f"the response has mean {made.mean():.3g} and standard deviation {made.std():.3g}.",
             f"{len(trials)} trials of {experiment.participants} participants and "
             f"{experiment.items} items",
         ),

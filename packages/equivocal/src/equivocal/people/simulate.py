@@ -1,15 +1,16 @@
 """Simulated experiments with a known effect.
 
-    response = intercept + (beta + b_participant) · measure + u_participant + v_item + noise     (1)
+    η = intercept + (beta + b_participant + c_item) · measure + u_participant + v_item           (1)
 
-with normal b, u, v and noise. Participants and items are crossed: each participant reads every word
+with normal b, c, u and v. The response is η with normal noise, or (`family` binomial) an answer
+that is 1 with log odds η. Participants and items are crossed: each participant reads every word
 of each item once. If the measures have conditions, participants and items rotate through them as in
 a Latin square, so that each participant sees each item in one condition.
 
 Statistical power is the share of such experiments that find the effect. Each is a new sample of
 participants and noise, and also of items if the measures are built in or have more items than are
 needed. The analysis is that of `equivocal people compare`: the measure in standard deviations over
-the trials, REML, Satterthwaite's degrees of freedom, p < 0.05.
+the trials, REML and Satterthwaite's degrees of freedom, or a logistic model; p < 0.05.
 """
 
 from collections.abc import Sequence
@@ -19,18 +20,21 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from scipy import stats
+from scipy.special import expit
 
 from equivocal.people.join import average_networks
-from equivocal.people.models import check_size
+from equivocal.people.models import build_part, check_size
+from equivocal.people.responses import FAMILIES
 from equivocal.people.trial_tables import PLACES, choose_measures
 from equivocal.progress import Advance
-from equivocal.statistics import LEVEL, MixedFit, RandomPart, fit_mixed
-from lastlayer.errors import UserError
+from equivocal.statistics import LEVEL, MixedFit, find_separation, fit_logistic, fit_mixed
+from lastlayer.errors import UserError, check_known
 
 ALPHA = 0.05
 RIVAL = 0.5  # correlation of the built-in measures
 LEAST = {"participants": 2, "items": 2, "positions": 1}  # smallest values of an experiment
-LEAST |= {"participant_sd": 0, "item_sd": 0, "slope_sd": 0}
+LEAST |= {"participant_sd": 0, "item_sd": 0, "slope_sd": 0, "item_slope_sd": 0}
+ANSWERS = {"intercept": 0.0, "beta": 0.5, "participant_sd": 1.0, "item_sd": 0.5}  # in log odds
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,11 +49,16 @@ class Experiment:
     participant_sd: float = 50.0
     item_sd: float = 20.0
     slope_sd: float = 0.0  # of b: how much participants differ in beta
-    noise_sd: float = 100.0
+    item_slope_sd: float = 0.0  # of c: how much items differ in beta
+    noise_sd: float = 100.0  # not of answers
     seed: int = 0
+    family: str = "gaussian"
 
     def __post_init__(self) -> None:
+        check_known(self.family, FAMILIES, "family")
         for name, value in asdict(self).items():
+            if name == "family":
+                continue
             if not np.isfinite(value):
                 raise UserError(f"{name} must be a finite number, got {value}.")
             if value < LEAST.get(name, -np.inf):
@@ -145,8 +154,12 @@ def draw_trials(
     b = rng.normal(0, experiment.slope_sd, P)
     v = rng.normal(0, experiment.item_sd, experiment.items)
     noise = rng.normal(0, experiment.noise_sd, len(row))
-    effect = (experiment.beta + b[participant]) * stimuli.values[row]
-    return participant, item, row, experiment.intercept + effect + u[participant] + v[item] + noise
+    c = rng.normal(0, experiment.item_slope_sd, experiment.items)
+    effect = (experiment.beta + b[participant] + c[item]) * stimuli.values[row]
+    response = experiment.intercept + effect + u[participant] + v[item]
+    if experiment.family == "binomial":
+        return participant, item, row, (rng.random(len(row)) < expit(response)) * 1.0
+    return participant, item, row, response + noise
 
 
 def _select_list(stimuli: Stimuli, order: np.ndarray, turn: int) -> tuple[np.ndarray, np.ndarray]:
@@ -197,7 +210,12 @@ def simulate(
     trials = stimuli.table.loc[row, places].reset_index(drop=True)
     width = len(str(experiment.participants))
     trials.insert(0, "participant", [f"p{p + 1:0{width}}" for p in participant])
-    return trials.assign(rt=response), stimuli.table if measures is None else measures, name
+    column = "answer" if experiment.family == "binomial" else "rt"
+    return (
+        trials.assign(**{column: response}),
+        stimuli.table if measures is None else measures,
+        name,
+    )
 
 
 def estimate_power(
@@ -223,7 +241,7 @@ def estimate_power(
     stimuli : Stimuli, optional
         The words that are read; new ones are drawn for each run unless given.
     slopes : bool
-        Whether the analysis lets the effect differ between participants.
+        Whether the analysis lets the effect differ between participants and items.
     advance : callable
         Called with the number of runs done, the total and the sizes of the experiment.
 
@@ -241,7 +259,7 @@ def estimate_power(
     for i in items:
         for p in participants:
             here = replace(experiment, participants=p, items=i)
-            fits = []
+            fits: list[MixedFit | None] = []
             for run in range(runs):
                 # the seed depends on the sizes alone, so a longer list of sizes repeats a shorter
                 rng = np.random.default_rng([experiment.seed, p, i, run])
@@ -257,8 +275,11 @@ def analyse_once(
     stimuli: Stimuli | None = None,
     *,
     slopes: bool = False,
-) -> MixedFit:
-    """Simulate one experiment and fit it; coefficient 1 is the effect per unit of the measure."""
+) -> MixedFit | None:
+    """Simulate one experiment and fit it; coefficient 1 is the effect per unit of the measure.
+
+    None where all answers are equal, or the measure separates them.
+    """
     if stimuli is None:
         stimuli = draw_stimuli(experiment, rng)
     participant, item, row, response = draw_trials(experiment, stimuli, rng)
@@ -270,28 +291,32 @@ def analyse_once(
         )
     spread = float(x.std(ddof=1))
     z = (x - x.mean()) / spread
-    parts = [RandomPart("participant", participant), RandomPart("item", item)]
-    if slopes:
-        parts.append(RandomPart("slope", participant, z))
     X = np.column_stack([np.ones(len(z)), z])
-    return _convert_units(fit_mixed(response, X, parts, reml=True), spread)
+    within = slopes and bool((pd.Series(x).groupby(item).nunique() > 1).any())
+    parts = [
+        build_part("participant", participant, {"slope": z} if slopes else {}),
+        build_part("item", item, {"slope": z} if within else {}),
+    ]
+    if experiment.family == "gaussian":
+        return _convert_units(fit_mixed(response, X, parts, reml=True), spread)
+    if not np.ptp(response) > 0 or find_separation(response, X) is not None:
+        return None
+    return _convert_units(fit_logistic(response, X, parts), spread)
 
 
 def _convert_units(fit: MixedFit, spread: float) -> MixedFit:
-    """Convert a fit in standard deviations of the measure to the measure's own units."""
+    """Convert coefficients in standard deviations of the measure to the measure's own units."""
     unit = np.array([1.0, 1 / spread])
     return replace(
         fit,
         coefficients=fit.coefficients * unit,
         covariance=fit.covariance * np.outer(unit, unit),
-        sds={name: sd / spread if name == "slope" else sd for name, sd in fit.sds.items()},
-        log_likelihood=fit.log_likelihood - float(np.log(spread)),  # REML's has log|XᵀV⁻¹X|
     )
 
 
-def _summarise(fits: list[MixedFit], beta: float) -> dict[str, Any]:
+def _summarise(fits: list[MixedFit | None], beta: float) -> dict[str, Any]:
     """Summarise the fits of one number of participants and items."""
-    fine = [fit for fit in fits if fit.converged]
+    fine = [fit for fit in fits if fit is not None and fit.converged]
     hits = sum(fit.p_values[1] < ALPHA for fit in fine)
     held = sum(low <= beta <= high for low, high in (fit.intervals[1] for fit in fine))
     low, high = stats.binomtest(hits, len(fits)).proportion_ci(LEVEL, "exact")

@@ -187,6 +187,8 @@ def choose_measures(
     """Return the wanted columns, or else every numeric column that is no key, label or control."""
     taken = {*PLACES, *RESERVED, NETWORK, *controls}
     numeric = [n for n in table.select_dtypes("number").columns if n not in taken]
+    # a measure may have no value in a world, as `p600` where there is no noise
+    numeric = [name for name in numeric if name in wanted or table[name].notna().any()]
     if not numeric:
         raise UserError("the measures have no column of numbers besides item and position.")
     for name in wanted:

@@ -1,6 +1,6 @@
 """Results about trials, and the folders that they are written to.
 
-    compare.toml: compare.csv, unmatched.csv, trials.csv, lme4.R, brms.R, figures/compare
+    compare.toml: compare.csv, alignment.csv, unmatched.csv, trials.csv, lme4.R, brms.R, figures/
     truth.toml:   data.csv, measures.csv
     power.toml:   power.csv, figures/power
 
@@ -30,7 +30,8 @@ class TrialsResult(Result):
     """Tables of trials, or of their analysis; `scripts` are other texts to write, by file name.
 
     `compare_trials` returns the tables "compare" (a row for each measure alone and together with
-    the others), "unmatched" (trials that were left out) and "trials"; `simulate_trials` returns
+    the others), "unmatched" (trials that were left out), "trials" and, where
+    they were aligned, "alignment" (what became of every word read); `simulate_trials` returns
     "data" and "measures"; `simulate_power` returns "power", by participants and items.
     """
 
