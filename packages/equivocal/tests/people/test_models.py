@@ -7,8 +7,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from equivocal.people.designs import Model
 from equivocal.people.join import join
-from equivocal.people.models import Model, check_size, compare_models
+from equivocal.people.models import check_size, compare_models
 from equivocal.people.r_scripts import (
     choose_r_names,
     name_columns,

@@ -3,10 +3,13 @@
 `equivocal people compare` (`run_compare`):
 
 trial_tables   reads trials and measures, with the columns that the user names
-join           joins measures to trials, by item and word; refuses other words
-predictors     measures of previous words, length
+align          matches the words that were read to the constituents of the measures
+join           joins measures to trials, by item and position
+predictors     measures of previous words, length, interactions
+designs        fixed and random effects of the models
 responses      responses that models can take
 models         mixed models with and without each measure (fitted by `equivocal.statistics`)
+pooling        estimates of the models of all networks, by Rubin's rules
 r_scripts      the same models for lme4 and brms
 
 `equivocal people simulate` (`run_simulate`): `simulate` makes experiments with a known effect and

@@ -247,8 +247,9 @@ def _choose_responses(inside: pd.DataFrame, region: Region) -> pd.DataFrame:
     if region == "sum":
         chosen = groups.tail(1).set_index(["reading", "position"], drop=False)
         response = convert_to_numbers(inside["response"]).groupby(keys).sum(skipna=False)
-        read = {"word": groups["word"].agg(" ".join), "words_read": groups.size()}
-        return chosen.assign(response=response, **read).reset_index(drop=True)
+        words, number = groups["word"].agg(" ".join), groups.size()
+        chosen = chosen.assign(response=response, word=words, words_read=number)
+        return chosen.reset_index(drop=True)
     spelled = inside["word"].map(compare_words)
     # a row that is there twice is kept twice, so that it is noticed
     return inside[spelled == spelled.groupby(keys).transform("last")].drop(columns="reading")

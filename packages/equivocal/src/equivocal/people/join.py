@@ -188,8 +188,8 @@ def join(
     if repeated:
         notes.append(f"{repeated} trials repeat a participant and word; are rows there twice?")
     networks = _split_networks(measures, joined, keys, names)
-    held = Joined(joined, names, list(controls), keys, len(trials), unmatched, notes)
-    return replace(held, networks=networks, together=_choose_together(names, chosen))
+    made = Joined(joined, names, list(controls), keys, len(trials), unmatched, notes)
+    return replace(made, networks=networks, together=_choose_together(names, chosen))
 
 
 def _choose_keys(trials: pd.DataFrame, measures: pd.DataFrame) -> list[str]:

@@ -10,8 +10,9 @@ from collections.abc import Iterable
 import pandas as pd
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from equivocal.people.designs import FACTORS, Model, is_numeric
 from equivocal.people.join import Joined
-from equivocal.people.models import FACTORS, Comparison, Model, is_numeric
+from equivocal.people.models import Comparison
 from equivocal.people.trial_tables import PLACES
 from equivocal.people.trial_tables import RESERVED as TAKEN
 
@@ -55,7 +56,9 @@ def list_columns(joined: Joined) -> pd.DataFrame:
     names = name_columns(joined)
     parts = [joined.trials.rename(columns=names)]
     for number, own in enumerate(joined.networks, start=1):
-        parts.append(own.rename(columns={name: f"{names[name]}.{number}" for name in own}))
+        parts.append(
+            own.rename(columns={name: f"{names[name]}.{number}" for name in map(str, own)})
+        )
     return pd.concat(parts, axis=1)
 
 
