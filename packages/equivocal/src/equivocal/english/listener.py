@@ -1,0 +1,385 @@
+"""`EnglishListener`: ask any English sentence who does what to whom, after every word.
+
+A listener is a language model (by name), a query network and draws of the posterior of its last
+layer, in one safetensors file. One for the default model comes with the package. `fit_english` makes
+a listener for labels of your own: any yes/no questions about words or sentences.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from equivocal.english.language_model import LanguageModel
+from equivocal.english.query_network import (
+    Inputs,
+    Projection,
+    QueryNetwork,
+    Rows,
+    collect_rows,
+    pick_inputs,
+    train_network,
+)
+from equivocal.english.sentences import OUTPUTS, Surface, draw_sentences, load_world
+from equivocal.progress import progress
+from equivocal.store import read_tensors
+from lastlayer import sample_posterior
+from lastlayer.errors import UserError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["COLUMNS", "EnglishListener", "fit_english", "fit_roles"]
+
+SHIPPED = resources.files("equivocal.english") / "data" / "listener.safetensors"
+COLUMNS = ("position", "word", "probe", "role", "trained", "posterior", "low", "high")
+COLUMNS += ("epistemic", "surprisal")
+LAYER = 20  # of the default model, chosen by held-out sentences
+HELD_OUT = 5  # every fifth sentence of labels of your own chooses the prior
+DRAWS = 300
+FAR = 0.99  # quantile of the distance of training questions above which a sentence is not covered
+PUNCTUATION = ".,;:!?\"'“”‘’()"
+# words that are heard, but not asked about
+FUNCTION_WORDS = frozenset(
+    """a an the this that these those some any no my your his her its our their i you he she it we they me him us
+    them who whom whose which what is are was were be been being am do does did have has had will would can could
+    may might must shall should not to of in on at by with from for and or but if as than then there here so very
+    yesterday today again quickly slowly before""".split()
+)
+
+
+@dataclass(frozen=True, eq=False)
+class EnglishListener:
+    """A query network with draws of the posterior of its last layer, and its language model."""
+
+    network: QueryNetwork
+    particles: np.ndarray  # (K, J, hidden + 1)
+    outputs: tuple[str, ...]
+    layer: int
+    centre: np.ndarray  # (directions,), mean of the inputs of the fit
+    whitening: np.ndarray  # (directions, directions)
+    far: float  # distance beyond which a question is not covered
+    model: LanguageModel
+
+    @classmethod
+    def load(
+        cls, lm: str | Path | None = None, *, path: str | Path | None = None
+    ) -> "EnglishListener":
+        """Load a fitted listener.
+
+        Parameters
+        ----------
+        lm : str or Path, optional
+            The language model it was fitted to: a name, a package or a path; the default model
+            unless given.
+        path : str or Path, optional
+            A file that `save` wrote; by default the one that comes with the package.
+
+        Raises
+        ------
+        UserError
+            Where there is no language model, or the listener was fitted to another one.
+        """
+        model = LanguageModel(lm)
+        about, arrays = read_tensors(str(path or SHIPPED), kinds=frozenset({"F16", "F32"}))
+        told = json.loads(about["listener"])
+        if told["model"] != model.fingerprint:
+            raise UserError(
+                f"this listener was fitted to {told['name']}, not to {model.name}; fit one by "
+                "`equivocal english fit --lm PATH --out DIR`, and ask it by --listener."
+            )
+        arrays = {name: values.astype(np.float32) for name, values in arrays.items()}
+        projection = Projection(
+            tuple(arrays[f"mean {n}"] for n in range(3)),
+            tuple(arrays[f"directions {n}"] for n in range(3)),
+        )
+        network = QueryNetwork(
+            projection, arrays["weights"], arrays["biases"], arrays["last layer"]
+        )
+        return cls(
+            network=network,
+            particles=arrays["particles"],
+            outputs=tuple(told["outputs"]),
+            layer=told["layer"],
+            centre=arrays["centre"],
+            whitening=arrays["whitening"],
+            far=told["far"],
+            model=model,
+        )
+
+    def save(self, path: str | Path) -> None:
+        """Write the listener to a safetensors file, in half precision.
+
+        Parameters
+        ----------
+        path : str or Path
+            The file; it is overwritten.
+        """
+        from safetensors.numpy import save_file
+
+        from lastlayer.files import write_atomically
+
+        arrays = {
+            "weights": self.network.weights,
+            "biases": self.network.biases,
+            "last layer": self.network.last_layer,
+            "particles": self.particles,
+            "centre": self.centre,
+            "whitening": self.whitening,
+        }
+        pairs = zip(self.network.projection.means, self.network.projection.directions, strict=True)
+        for number, (mean, directions) in enumerate(pairs):
+            arrays |= {f"mean {number}": mean, f"directions {number}": directions}
+        about = {
+            "model": self.model.fingerprint,
+            "name": self.model.name,
+            "outputs": self.outputs,
+            "layer": self.layer,
+            "far": self.far,
+        }
+        halves = {n: np.ascontiguousarray(a, dtype=np.float16) for n, a in arrays.items()}
+        with write_atomically(Path(path)) as temporary:
+            save_file(halves, temporary, {"listener": json.dumps(about)})
+
+    def ask(self, text: str) -> "pd.DataFrame":
+        """Ask a sentence about each of its content words, after every word.
+
+        Parameters
+        ----------
+        text : str
+            An English sentence.
+
+        Returns
+        -------
+        DataFrame
+            One row for each word, each probe heard so far and each role: the network's own
+            probability, the posterior's with a 90 % interval, its epistemic part in nats, and the
+            word's surprisal for the language model. `attrs` holds the distance of each probe's
+            state from those of the fit, relative to the largest that counts as covered.
+        """
+        return self.ask_all([text])[0]
+
+    def ask_all(self, texts: Sequence[str]) -> "list[pd.DataFrame]":
+        """Ask several sentences at once, which the language model reads together.
+
+        Parameters
+        ----------
+        texts : sequence of str
+            English sentences.
+
+        Returns
+        -------
+        list of DataFrame
+            As `ask` returns it, one for each sentence.
+        """
+        if not all(text.split() for text in texts):
+            raise UserError("a sentence is empty; write at least one word.")
+        reading = self.model.read(texts, [self.layer])
+        tables = []
+        for number, text in enumerate(texts):
+            begins = int(reading.edges[number])
+            words = text.split()
+            probes = find_probes(words)
+            pairs = [(a, p) for a in range(len(words)) for p in probes if p <= a]
+            places = [begins + a for a, _ in pairs], [begins + p for _, p in pairs]
+            inputs = pick_inputs(reading, self.layer, *places)
+            surprisal = reading.surprisal[begins : begins + len(words)]
+            tables.append(self._tabulate(words, pairs, inputs, surprisal))
+        return tables
+
+    def _tabulate(
+        self,
+        words: list[str],
+        pairs: list[tuple[int, int]],
+        inputs: Inputs,
+        surprisal: np.ndarray,
+    ) -> "pd.DataFrame":
+        import pandas as pd
+
+        psi = self.network.compute_features(inputs)
+        p = 1 / (1 + np.exp(-np.einsum("kjd,nd->jnk", self.particles, psi, optimize=True)))
+        mean, (low, high) = p.mean(axis=0), np.quantile(p, [0.05, 0.95], axis=0)
+        epistemic = _compute_entropy(mean) - _compute_entropy(p).mean(axis=0)
+        N, K = mean.shape
+        bare = [word.strip(PUNCTUATION) or word for word in words]
+        table = pd.DataFrame(
+            {
+                "position": np.repeat([after + 1 for after, _ in pairs], K),
+                "word": np.repeat([bare[after] for after, _ in pairs], K),
+                "probe": np.repeat([bare[probe] for _, probe in pairs], K),
+                "role": np.tile(self.outputs, N),
+                "trained": self.network.predict(psi).ravel(),
+                "posterior": mean.ravel(),
+                "low": low.ravel(),
+                "high": high.ravel(),
+                "epistemic": np.maximum(epistemic, 0).ravel(),
+                "surprisal": np.repeat([surprisal[after] for after, _ in pairs], K),
+            }
+        )
+        last = [row for row, (after, _) in enumerate(pairs) if after == len(words) - 1]
+        far = self.measure_distance(inputs.take(np.array(last, int))) / self.far
+        names = [bare[pairs[row][1]] for row in last]
+        table.attrs["distance"] = dict(zip(names, np.round(far, 3).tolist(), strict=True))
+        return table
+
+    def measure_distance(self, inputs: Inputs) -> np.ndarray:
+        """Return the Mahalanobis distance of questions from those of the fit, (N,)."""
+        centred = self.network.projection.apply(inputs) - self.centre
+        distance: np.ndarray = np.sqrt(((centred @ self.whitening) ** 2).mean(axis=1))
+        return distance
+
+
+def find_probes(words: Sequence[str]) -> list[int]:
+    """Return the numbers of the content words of a sentence.
+
+    >>> find_probes("The mouse was eaten by the cheese.".split())
+    [1, 3, 6]
+    """
+    bare = [word.strip(PUNCTUATION).lower() for word in words]
+    chosen = [n for n, word in enumerate(bare) if word and word not in FUNCTION_WORDS]
+    return chosen or [len(words) - 1]
+
+
+def fit_roles(
+    lm: str | Path | None = None, *, sentences: int = 8_000, layer: int | None = None, seed: int = 0
+) -> EnglishListener:
+    """Fit a listener to sentences of `english.toml`, whose roles are known.
+
+    Parameters
+    ----------
+    lm : str or Path, optional
+        The language model.
+    sentences : int
+        How many it is trained on; about a fifth as many, of other words, are held out.
+    layer : int, optional
+        The layer that is read; two thirds of the way up unless given.
+    seed : int
+        Decides the sentences and the first weights.
+    """
+    model = LanguageModel(lm)
+    chosen = layer or model.choose_layer()
+    world, surface = load_world(), Surface.load()
+    parts = []
+    for size, number, lexicon in (
+        (sentences, 1, "training"),
+        (max(20, sentences * 3 // 16), 2, "held out"),
+    ):
+        drawn = draw_sentences(world, surface, size, seed + number, lexicon)
+        reading = model.read([one.text for one in drawn], [chosen])
+        parts.append(collect_rows(drawn, reading, chosen, seed=seed + number))
+    return _fit(parts[0], parts[1], OUTPUTS, chosen, model, seed)
+
+
+def fit_english(
+    sentences: Sequence[str],
+    labels: "Mapping[str, Sequence[Any]] | pd.DataFrame",
+    *,
+    words: Sequence[str | int] | None = None,
+    lm: str | Path | None = None,
+    layer: int | None = None,
+    seed: int = 0,
+) -> EnglishListener:
+    """Fit a listener to yes/no labels of your own, a few hundred or more.
+
+    Parameters
+    ----------
+    sentences : sequence of str
+        A sentence for each label; may repeat.
+    labels : mapping or DataFrame
+        A column of 0 and 1 for each question.
+    words : sequence of str or int, optional
+        The word of each sentence that the label is about, or its number from 1. Without it labels
+        are about sentences, and the last word is asked.
+    lm, layer, seed
+        As for `fit_roles`.
+
+    Returns
+    -------
+    EnglishListener
+        Its `ask` has your questions in the column `role`.
+    """
+    targets = np.column_stack([np.asarray(labels[name], np.float32) for name in labels])
+    if len(targets) != len(sentences) or not np.isin(targets, [0, 1]).all():
+        raise UserError("labels are columns of 0 and 1, one for each sentence; check their lengths.")
+    model = LanguageModel(lm)
+    chosen = layer or model.choose_layer()
+    names = list(dict.fromkeys(sentences))
+    reading = model.read(names, [chosen])
+    numbers = np.array([names.index(one) for one in sentences])
+    asked = words if words is not None else [len(one.split()) for one in sentences]
+    probe = np.array([_find_word(one, word) for one, word in zip(sentences, asked, strict=True)])
+    ends = reading.edges[numbers + 1] - 1
+    inputs = pick_inputs(reading, chosen, ends.tolist(), (reading.edges[numbers] + probe).tolist())
+    rows = Rows(inputs, targets, numbers, probe)
+    held = numbers % HELD_OUT == HELD_OUT - 1
+    if held.sum() < 30:
+        raise UserError(
+            f"{len(names)} different sentences are too few, since a fifth of them is held out to "
+            "choose the prior; label at least 150."
+        )
+    outputs = tuple(str(name) for name in labels)
+    return _fit(rows.take(~held), rows.take(held), outputs, chosen, model, seed)
+
+
+def _find_word(sentence: str, word: str | int) -> int:
+    """Return the number of a word in its sentence, from 0."""
+    words = [one.strip(PUNCTUATION).lower() for one in sentence.split()]
+    if isinstance(word, str) and not word.isdecimal():
+        if word.lower() not in words:
+            raise UserError(f"the word {word!r} is not in {sentence!r}; write it as it is there.")
+        return words.index(word.lower())
+    if not 1 <= int(word) <= len(words):
+        raise UserError(f"{sentence!r} has {len(words)} words, so there is no word {word}.")
+    return int(word) - 1
+
+
+def _fit(
+    fit: Rows,
+    held_out: Rows,
+    outputs: tuple[str, ...],
+    layer: int,
+    model: LanguageModel,
+    seed: int,
+) -> EnglishListener:
+    """Train the query network, sample the posterior of its last layer, and note what is covered."""
+    with progress("fitting a listener") as advance:
+        network = train_network(fit, held_out, seed)
+        advance(1, 3, "query network trained")
+        psi, held = (network.compute_features(rows.inputs) for rows in (fit, held_out))
+        gaussian = sample_posterior(
+            psi,
+            fit.targets,
+            prior_variance="auto",
+            validation=(held, held_out.targets),
+            diagnose=False,
+        )
+        advance(2, 3, "prior chosen")
+        variance = gaussian.info.settings["prior_variance"]
+        posterior = sample_posterior(
+            psi, fit.targets, prior_variance=variance, method="hmc", num_particles=DRAWS, seed=seed
+        )
+        advance(3, 3, "posterior sampled")
+    x = network.projection.apply(fit.inputs)
+    covariance = np.cov(x.T) + 0.01 * np.eye(x.shape[1])
+    whitening = np.linalg.inv(np.linalg.cholesky(covariance)).T
+    distance = np.sqrt((((x - x.mean(axis=0)) @ whitening) ** 2).mean(axis=1))
+    return EnglishListener(
+        network=network,
+        particles=posterior.particles[:, :DRAWS],
+        outputs=outputs,
+        layer=layer,
+        centre=x.mean(axis=0),
+        whitening=whitening,
+        far=float(np.quantile(distance, FAR)),
+        model=model,
+    )
+
+
+def _compute_entropy(p: np.ndarray) -> np.ndarray:
+    q = np.clip(p, 1e-7, 1 - 1e-7)
+    entropy: np.ndarray = -(q * np.log(q) + (1 - q) * np.log1p(-q))
+    return entropy
