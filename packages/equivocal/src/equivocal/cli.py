@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import typer
     from typer.exceptions import TyperException
 
-__all__ = ["build_app", "main", "run"]
+__all__ = ["build_app", "hand_over", "main", "run"]
 
 FEATURES = (
     "asking.command",
@@ -31,12 +31,15 @@ FEATURES = (
     "paper.command",
     "multiverse.command",
     "doubt.command",
+    "english.command",
     "world.command",
     "network.command",
     "doctor",
 )
 # Commands that keep finished results; the others leave nothing behind when they are interrupted.
-RESUMING = {"reproduce", "multiverse", "measure", "doubt", "people", "ask"}
+RESUMING = {"reproduce", "multiverse", "measure", "doubt", "people", "ask", "english"}
+# a flag hands a command to that of the same name in another feature: `ask --english TEXT`
+HANDED_OVER = {"--english": "english"}
 BAD_INPUT = 2  # exit code
 
 
@@ -110,7 +113,7 @@ def run() -> int:
 
     warnings.showwarning = _show_warning
     try:
-        code: int | None = build_app()(standalone_mode=False)
+        code: int | None = build_app()(hand_over(sys.argv[1:]), standalone_mode=False)
         sys.stdout.flush()
     except OSError as error:
         if error.errno != errno.ENOSPC:
@@ -123,6 +126,30 @@ def run() -> int:
             _print_error(f"{_explain_usage(error)} (`--help` shows the usage)")
         return BAD_INPUT
     return code or 0
+
+
+def hand_over(arguments: list[str]) -> list[str]:
+    """Put the feature that a flag names in front of the command.
+
+    Parameters
+    ----------
+    arguments : list of str
+        The words of a command line.
+
+    Returns
+    -------
+    list of str
+        The words with which Typer is called.
+
+    Examples
+    --------
+    >>> hand_over(["ask", "--english", "Dogs bite."])
+    ['english', 'ask', 'Dogs bite.']
+    """
+    for flag, feature in HANDED_OVER.items():
+        if flag in arguments:
+            return [feature, *(word for word in arguments if word != flag)]
+    return arguments
 
 
 def _explain_usage(error: "TyperException") -> str:

@@ -7,29 +7,31 @@ to a reader of docs/peers.md but the posteriors of `lastlayer`.
     exact posterior         by Hamiltonian Monte Carlo
     paper's sampler         Algorithm 1 about the trained weights, at stops along τ
 
-Everything that is chosen (temperature, penalty, the prior's variance) is chosen by the same held-out
-rows. Add a comprehender in `list_comprehenders`.
+Everything that is chosen (temperature, penalty, the prior's variance) is chosen by the same
+held-out rows. Add a comprehender in `list_comprehenders`.
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from equivocal.english.query_network import QueryNetwork, Rows
+from equivocal.english.query_network import QueryNetwork, Rows, train_network
 from lastlayer import Posterior, sample_posterior
 
 __all__ = [
     "EXACT",
-    "SMOOTHING",
     "TRAINED",
     "Beliefs",
     "Question",
     "choose_variance",
     "combine_members",
+    "compute_entropy",
     "compute_loss",
     "list_comprehenders",
-    "sample_exactly",
+    "predict_draws",
 ]
 
 TRAINED, EXACT = "trained network", "exact posterior"
@@ -39,6 +41,7 @@ DRAWS, BAGS = 400, 10
 SMOOTHING = 0.1
 TEMPERATURES = np.geomspace(0.3, 10, 60)
 PENALTIES = 10.0 ** np.arange(-4, 2)  # variances that ridge chooses from
+FREE = 100.0  # variance of an intercept
 FLOOR = 1e-6  # of a probability in a loss
 
 
@@ -49,15 +52,51 @@ class Beliefs(NamedTuple):
     information: np.ndarray  # (N, K), in nats; 0 for a single network
 
 
-class Question(NamedTuple):
-    """The features of a network on the rows of a fit, on held-out rows and on those of the test."""
+@dataclass(frozen=True, eq=False)
+class Question:
+    """Rows of a fit, held-out rows and rows of the test, with what is computed of them once."""
 
-    network: QueryNetwork
-    smoothed: QueryNetwork  # trained on smoothed labels
     fit: Rows
     held_out: Rows
     test: Rows
     seed: int
+
+    @cached_property
+    def network(self) -> QueryNetwork:
+        """The trained query network."""
+        return train_network(self.fit, self.held_out, self.seed)
+
+    @cached_property
+    def features(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """The features ψ of the rows of the fit, the held-out rows and those of the test."""
+        fit, held_out, test = (
+            self.network.compute_features(rows.inputs)
+            for rows in (self.fit, self.held_out, self.test)
+        )
+        return fit, held_out, test
+
+    @cached_property
+    def variance(self) -> np.ndarray:
+        """The prior's variances that the held-out rows choose."""
+        psi, held, _ = self.features
+        return choose_variance(psi, self.fit.targets, held, self.held_out.targets)
+
+    @cached_property
+    def exact(self) -> Posterior:
+        """The exact posterior of the last layer, by draws."""
+        return self.sample(prior_variance=self.variance, method="hmc", num_particles=DRAWS)
+
+    def sample(self, **options: Any) -> Posterior:
+        """Sample a posterior of the last layer."""
+        return sample_posterior(
+            self.features[0], self.fit.targets, seed=self.seed, diagnose=False, **options
+        )
+
+    def answer(self, posterior: Posterior) -> Beliefs:
+        """Return a posterior's beliefs about the rows of the test."""
+        test = self.features[2]
+        information = np.asarray(posterior.entropies(test).information)
+        return Beliefs(posterior.predict_proba(test), information)
 
 
 def compute_loss(targets: np.ndarray, probability: np.ndarray) -> np.ndarray:
@@ -71,21 +110,20 @@ def combine_members(members: list[np.ndarray]) -> Beliefs:
     """Average the probabilities of several answers; their disagreement is the information."""
     stacked = np.stack(members)
     mean = stacked.mean(axis=0)
-    return Beliefs(mean, _compute_entropy(mean) - _compute_entropy(stacked).mean(axis=0))
+    return Beliefs(mean, compute_entropy(mean) - compute_entropy(stacked).mean(axis=0))
 
 
-def _compute_entropy(p: np.ndarray) -> np.ndarray:
+def compute_entropy(p: np.ndarray) -> np.ndarray:
+    """Return the entropy of yes and no, in nats."""
     entropy: np.ndarray = compute_loss(p, p)
     return entropy
 
 
-def sample_exactly(
-    psi: np.ndarray, targets: np.ndarray, variance: Any, seed: int, draws: int = DRAWS
-) -> Posterior:
-    """Sample the exact posterior of a last layer under the prior N(0, variance)."""
-    return sample_posterior(
-        psi, targets, prior_variance=variance, method="hmc", num_particles=draws, seed=seed
-    )
+def predict_draws(particles: np.ndarray, psi: np.ndarray) -> np.ndarray:
+    """Return the probabilities by every draw of the last layer, (J, N, K)."""
+    logits = np.einsum("kjd,nd->jnk", particles, psi, optimize=True)
+    p: np.ndarray = 1 / (1 + np.exp(-logits))
+    return p
 
 
 def choose_variance(
@@ -105,48 +143,33 @@ def choose_variance(
 
 def list_comprehenders(asked: Question) -> dict[str, Callable[[], Beliefs]]:
     """Return a function for each comprehender, which computes its beliefs about the test rows."""
-    network, seed = asked.network, asked.seed
-    psi, held, test = (
-        network.compute_features(rows.inputs) for rows in (asked.fit, asked.held_out, asked.test)
-    )
-    t, t_held = asked.fit.targets, asked.held_out.targets
-    variance = choose_variance(psi, t, held, t_held)
-
-    def scale(factor: float) -> np.ndarray:
-        return np.append(variance[:-1] * factor, variance[-1])
-
-    def answer(posterior: Posterior) -> Beliefs:
-        information = posterior.entropies(test).information
-        return Beliefs(posterior.predict_proba(test), np.asarray(information))
 
     def sample(**options: Any) -> Beliefs:
-        return answer(sample_posterior(psi, t, seed=seed, diagnose=False, **options))
+        return asked.answer(asked.sample(**options))
 
-    def sample_paper(stop: int) -> Beliefs:
-        return sample(
-            prior_mean=network.last_layer,
+    def scale(factor: float) -> np.ndarray:
+        return np.append(asked.variance[:-1] * factor, asked.variance[-1])
+
+    listed: dict[str, Callable[[], Beliefs]] = {
+        TRAINED: lambda: _be_certain(asked.network.predict(asked.features[2])),
+        "temperature": lambda: _be_certain(_temper(asked)),
+        "label smoothing": lambda: _be_certain(_smooth(asked)),
+        "ridge": lambda: _be_certain(_predict(_fit_ridge(asked)[0], asked.features[2])),
+        "bagged ridge": lambda: _bag(asked),
+        "Laplace": lambda: sample(prior_variance=asked.variance, method="laplace"),
+    }
+    for stop in STOPS:
+        listed[f"paper's sampler, {stop} steps"] = lambda stop=stop: sample(
+            prior_mean=asked.network.last_layer,
             method="dropout-deterministic",
             num_particles=50,
             num_steps=stop,
         )
-
-    listed: dict[str, Callable[[], Beliefs]] = {
-        TRAINED: lambda: _be_certain(network.predict(test)),
-        "temperature": lambda: _be_certain(_temper(network, held, t_held, test)),
-        "label smoothing": lambda: _be_certain(
-            asked.smoothed.predict(asked.smoothed.compute_features(asked.test.inputs))
-        ),
-        "ridge": lambda: _be_certain(_predict(_fit_ridge(psi, t, held, t_held)[0], test)),
-        "bagged ridge": lambda: _bag(psi, asked.fit, held, t_held, test, seed),
-        "Laplace": lambda: sample(prior_variance=variance, method="laplace"),
-    }
-    for stop in STOPS:
-        listed[f"paper's sampler, {stop} steps"] = lambda stop=stop: sample_paper(stop)
-    listed["Gaussian posterior"] = lambda: sample(prior_variance=variance)
+    listed["Gaussian posterior"] = lambda: sample(prior_variance=asked.variance)
     for factor in FACTORS:
         name = f"Gaussian posterior, prior × {factor:g}"
         listed[name] = lambda factor=factor: sample(prior_variance=scale(factor))
-    listed[EXACT] = lambda: answer(sample_exactly(psi, t, variance, seed))
+    listed[EXACT] = lambda: asked.answer(asked.exact)
     return listed
 
 
@@ -160,23 +183,25 @@ def _predict(weights: np.ndarray, psi: np.ndarray) -> np.ndarray:
     return p
 
 
-def _temper(
-    network: QueryNetwork, held: np.ndarray, t_held: np.ndarray, test: np.ndarray
-) -> np.ndarray:
+def _temper(asked: Question) -> np.ndarray:
     """Divide all logits by the temperature with the least loss on held-out rows."""
-    losses = [
-        compute_loss(t_held, _predict(network.last_layer / one, held)).mean()
-        for one in TEMPERATURES
-    ]
-    return _predict(network.last_layer / TEMPERATURES[int(np.argmin(losses))], test)
+    _, held, test = asked.features
+    layers = [asked.network.last_layer / one for one in TEMPERATURES]
+    losses = [compute_loss(asked.held_out.targets, _predict(one, held)).mean() for one in layers]
+    return _predict(layers[int(np.argmin(losses))], test)
 
 
-def _fit_ridge(
-    psi: np.ndarray, t: np.ndarray, held: np.ndarray, t_held: np.ndarray
-) -> tuple[np.ndarray, float]:
+def _smooth(asked: Question) -> np.ndarray:
+    """Predict by a network that was trained on smoothed labels."""
+    network = train_network(asked.fit, asked.held_out, asked.seed, smoothing=SMOOTHING)
+    return network.predict(network.compute_features(asked.test.inputs))
+
+
+def _fit_ridge(asked: Question) -> tuple[np.ndarray, float]:
     """Fit last layers with several penalties, and return the best one with its variance."""
-    fits = [(_maximize(psi, t, float(one)), float(one)) for one in PENALTIES]
-    losses = [compute_loss(t_held, _predict(weights, held)).mean() for weights, _ in fits]
+    psi, held, _ = asked.features
+    fits = [(_maximize(psi, asked.fit.targets, float(one)), float(one)) for one in PENALTIES]
+    losses = [compute_loss(asked.held_out.targets, _predict(fit, held)).mean() for fit, _ in fits]
     return fits[int(np.argmin(losses))]
 
 
@@ -184,14 +209,11 @@ def _maximize(
     psi: np.ndarray, t: np.ndarray, variance: float, counts: np.ndarray | None = None
 ) -> np.ndarray:
     """Return the weights of highest posterior density, (K, D), without a penalty of intercepts."""
-    if counts is not None:
-        t = t * counts[:, None]
-    prior = np.append(np.full(psi.shape[1] - 1, variance), 100.0)
     fitted = sample_posterior(
         psi,
-        t,
+        t if counts is None else t * counts[:, None],
         counts=counts,
-        prior_variance=prior,
+        prior_variance=np.append(np.full(psi.shape[1] - 1, variance), FREE),
         method="laplace",
         num_particles=2,
         diagnose=False,
@@ -199,19 +221,17 @@ def _maximize(
     return fitted.mean
 
 
-def _bag(
-    psi: np.ndarray, fit: Rows, held: np.ndarray, t_held: np.ndarray, test: np.ndarray, seed: int
-) -> Beliefs:
+def _bag(asked: Question) -> Beliefs:
     """Fit ridges to sentences drawn with replacement."""
-    variance = _fit_ridge(psi, fit.targets, held, t_held)[1]
-    rng = np.random.default_rng(seed)
-    names, sentence = np.unique(fit.sentence, return_inverse=True)
+    psi, _, test = asked.features
+    variance = _fit_ridge(asked)[1]
+    rng = np.random.default_rng(asked.seed)
+    names, sentence = np.unique(asked.fit.sentence, return_inverse=True)
     members = []
     for _ in range(BAGS):
-        counts = np.bincount(rng.integers(len(names), size=len(names)), minlength=len(names))
-        chosen = counts[sentence] > 0
-        weights = _maximize(
-            psi[chosen], fit.targets[chosen], variance, counts[sentence][chosen].astype(float)
-        )
+        drawn = np.bincount(rng.integers(len(names), size=len(names)), minlength=len(names))
+        counts = drawn[sentence].astype(float)
+        rows = counts > 0
+        weights = _maximize(psi[rows], asked.fit.targets[rows], variance, counts[rows])
         members.append(_predict(weights, test))
     return combine_members(members)

@@ -5,6 +5,7 @@ The smallest differences that count are those of `data/registration.md`.
 """
 
 from collections.abc import Iterable
+from itertools import pairwise
 
 import numpy as np
 import pandas as pd
@@ -102,13 +103,18 @@ def _compare_doubts(trial: Trial) -> Iterable[tuple]:
     rng = np.random.default_rng(0)
     up = _average(trial, "information", REVERSALS).to_numpy()
     controls = _average(trial, "information", CONTROLS).to_numpy()
-    drawn = [rng.choice(up, len(up)).mean() - rng.choice(controls, len(controls)).mean() for _ in range(DRAWS)]
+    drawn = [
+        rng.choice(up, len(up)).mean() - rng.choice(controls, len(controls)).mean()
+        for _ in range(DRAWS)
+    ]
     value, (low, high) = up.mean() - controls.mean(), np.quantile(drawn, [0.025, 0.975])
     text = "information, reversals less controls"
     yield "2", text, value, low, high, LEAST, bool(value >= LEAST and low > 0)
     scores = {}
     for name in ("information", "entropy", "distance", "ensemble", "bagged"):
-        each = [measure_ranking(part[name], part["wrong"]) for _, part in trial.rows.groupby("seed")]
+        each = [
+            measure_ranking(part[name], part["wrong"]) for _, part in trial.rows.groupby("seed")
+        ]
         scores[name] = float(np.mean(each))
     for name, area in scores.items():
         holds = None if name == "information" else scores["information"] >= area - 0.01
@@ -132,7 +138,7 @@ def _order_constructions(trial: Trial) -> Iterable[tuple]:
         for name, group in GROUPS.items()
     }
     names = list(GROUPS)
-    for more, less in zip(names, names[1:], strict=False):
+    for more, less in pairwise(names):
         value, low, high = _bootstrap(share[more] - share[less])
         text = f"non-literal readings of reversals, {more} less {less}"
         yield "3", text, value, low, high, LEAST, bool(value >= LEAST and low > 0)
@@ -143,7 +149,7 @@ def _follow_shares(trial: Trial) -> Iterable[tuple]:
     chosen = (table["comprehender"] == EXACT) & (table["kind"] == "impossible reversed")
     means = table[chosen].groupby("share")["literal"].mean()
     steps = list(means.index)
-    for before, after in zip(steps, steps[1:], strict=False):
+    for before, after in pairwise(steps):
         text = f"literal reading, {after:.0%} less {before:.0%} implausible sentences"
         value = float(means[after] - means[before])
         yield "4", text, value, np.nan, np.nan, LEAST, value >= LEAST
@@ -161,7 +167,10 @@ def _compare_readers(trial: Trial) -> Iterable[tuple]:
 
 def _follow_words(trial: Trial) -> Iterable[tuple]:
     table = trial.words[trial.words["kind"] == "impossible reversed"]
-    curves = {name: part.set_index("position")["information"] for name, part in table.groupby("construction")}
+    curves = {
+        name: part.set_index("position")["information"]
+        for name, part in table.groupby("construction")
+    }
     active, passive = curves["active"], curves["passive"]
     rise = active[2] - active[1]  # the noun chef, the verb cooked
     fall = passive[3] - passive.iloc[-1]  # the participle, the last word

@@ -21,8 +21,9 @@ import numpy as np
 
 from equivocal.machine import find_cache_folder
 from equivocal.progress import progress
-from equivocal.store import Store, hash_content, hash_files, read_tensors
+from equivocal.store import Store, hash_content, hash_files
 from lastlayer.errors import UserError
+from lastlayer.files import read_tensors
 
 __all__ = ["LanguageModel", "Reading", "locate_language_model"]
 
@@ -41,6 +42,7 @@ class Reading:
     gestalt: dict[int, np.ndarray]  # layer: (words, dim), after the word and its punctuation
     word: dict[int, np.ndarray]  # layer: (words, dim), at the word's last letters
     embedding: np.ndarray  # (words, dim)
+    entropy: np.ndarray  # (words,), of the token that follows
     surprisal: np.ndarray  # (words,); not a number where the model has nothing before the word
 
 
@@ -59,7 +61,7 @@ def locate_language_model(lm: str | Path | None = None) -> Path | str:
         Where there is none, with the command that installs one.
     """
     if find_spec("transformers") is None or find_spec("torch") is None:
-        raise UserError("English needs PyTorch and transformers: pip install 'equivocal[english]'.")
+        raise UserError(f"English needs pip install 'equivocal[english]', and {INSTALL}.")
     if lm is not None and Path(lm).exists():
         return Path(lm)
     package = find_spec(str(lm or DEFAULT_PACKAGE).replace("-", "_").replace("/", "."))
@@ -104,6 +106,15 @@ class LanguageModel:
         kinds = [sorted(self.place.glob(kind)) for kind in WEIGHTS]
         return hash_files(*next(filter(None, kinds), []))
 
+    def choose_layer(self) -> int:
+        """Return the layer two thirds of the way up, which is best in the default model."""
+        return round(self.count_layers() * 2 / 3)
+
+    def count_layers(self) -> int:
+        """Return how many layers the model has."""
+        layers: int = self._parts[1].config.num_hidden_layers
+        return layers
+
     @cached_property
     def _parts(self) -> tuple[Any, Any]:
         """The tokenizer and the model."""
@@ -120,7 +131,9 @@ class LanguageModel:
                 model.to("cuda" if torch.cuda.is_available() else "cpu")
             except (OSError, ValueError) as error:
                 reason = str(error).strip().splitlines()[0].rstrip(".")
-                raise UserError(f"no language model can be loaded from {place}: {reason}.") from None
+                raise UserError(
+                    f"no language model can be loaded from {place}: {reason}."
+                ) from None
         return tokenizer, model.eval()
 
     def _unpack(self, path: Path) -> Path:
@@ -156,7 +169,12 @@ class LanguageModel:
         layers : sequence of int
             The layers whose states are wanted; 0 are the embeddings.
         """
-        key = hash_content(self.fingerprint, list(layers), list(texts), code=["equivocal/english/language_model.py"])
+        key = hash_content(
+            self.fingerprint,
+            list(layers),
+            list(texts),
+            code=["equivocal/english/language_model.py"],
+        )
         store = Store(self.folder, shared=True)
         arrays = store.load_or_make(
             f"states/{key}",
@@ -171,6 +189,7 @@ class LanguageModel:
             gestalt={layer: arrays[f"gestalt {layer}"] for layer in layers},
             word={layer: arrays[f"word {layer}"] for layer in layers},
             embedding=arrays["embedding"],
+            entropy=arrays["entropy"],
             surprisal=arrays["surprisal"],
         )
 
@@ -206,7 +225,9 @@ class LanguageModel:
             start = text.index(word, place)
             letters = start + len(word.rstrip(".,;:!?\"'”’)")) or start + len(word)
             place = start + len(word)
-            inside = [k for k, (a, b) in enumerate(coded["offset_mapping"]) if b > start and a < place]
+            inside = [
+                k for k, (a, b) in enumerate(coded["offset_mapping"]) if b > start and a < place
+            ]
             if not inside:
                 raise UserError(f"the language model has no token for {word!r}; leave it out.")
             said = [k for k in inside if coded["offset_mapping"][k][0] < letters]
@@ -222,11 +243,13 @@ class LanguageModel:
         ids = torch.tensor(tokens, device=model.device)
         with torch.inference_mode():
             out = model(input_ids=ids, output_hidden_states=True)
-            logs = torch.log_softmax(out.logits[:, :-1], dim=-1)
-            said = -logs.gather(-1, ids[:, 1:, None])[..., 0].cpu().numpy()
+            logs = torch.log_softmax(out.logits, dim=-1)
+            entropy = -(logs.exp() * logs).sum(dim=-1).cpu().numpy()
+            said = -logs[:, :-1].gather(-1, ids[:, 1:, None])[..., 0].cpu().numpy()
         states = {f"layer {n}": out.hidden_states[n].cpu().numpy() for n in {0, *layers}}
         first = np.full((len(ids), 1), np.nan, np.float32)
-        return states | {"surprisal": np.concatenate([first, said], axis=1)}
+        surprisal = np.concatenate([first, said], axis=1)
+        return states | {"surprisal": surprisal, "entropy": entropy}
 
 
 def _pick_words(
@@ -238,12 +261,15 @@ def _pick_words(
 ) -> dict[str, np.ndarray]:
     """Pick the states of the words of one text of a batch."""
     picked = {"embedding": batch["layer 0"][row, ends].astype(np.float16)}
+    picked["entropy"] = batch["entropy"][row, afters]
     for layer in layers:
         states = np.clip(batch[f"layer {layer}"][row], -LARGEST, LARGEST).astype(np.float16)
         picked |= {f"gestalt {layer}": states[afters], f"word {layer}": states[ends]}
     totals = np.nancumsum(batch["surprisal"][row])
     before = [-1, *afters[:-1]]  # the last token of the word before
-    surprisal = [totals[end] - (totals[b] if b >= 0 else 0) for b, end in zip(before, ends, strict=True)]
+    surprisal = [
+        totals[end] - (totals[b] if b >= 0 else 0) for b, end in zip(before, ends, strict=True)
+    ]
     if ends[0] == 0:  # nothing before the first word
         surprisal[0] = np.nan
     return picked | {"surprisal": np.array(surprisal, np.float32)}

@@ -1,21 +1,22 @@
 """`EnglishListener`: ask any English sentence who does what to whom, after every word.
 
 A listener is a language model (by name), a query network and draws of the posterior of its last
-layer, in one safetensors file. One for the default model comes with the package. `fit_english` makes
-a listener for labels of your own: any yes/no questions about words or sentences.
+layer, in one safetensors file. One for the default model comes with the package. `fit_english`
+makes a listener for labels of your own: any yes/no questions about words or sentences.
 """
 
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from equivocal.english.comprehenders import choose_variance, combine_members, predict_draws
 from equivocal.english.language_model import LanguageModel
 from equivocal.english.query_network import (
+    Coverage,
     Inputs,
     Projection,
     QueryNetwork,
@@ -24,32 +25,23 @@ from equivocal.english.query_network import (
     pick_inputs,
     train_network,
 )
-from equivocal.english.sentences import OUTPUTS, Surface, draw_sentences, load_world
+from equivocal.english.sentences import DATA, OUTPUTS, Surface, draw_sentences, load_world
 from equivocal.progress import progress
-from equivocal.store import read_tensors
 from lastlayer import sample_posterior
 from lastlayer.errors import UserError
+from lastlayer.files import read_tensors
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["COLUMNS", "EnglishListener", "fit_english", "fit_roles"]
+__all__ = ["EnglishListener", "fit_english", "fit_roles"]
 
-SHIPPED = resources.files("equivocal.english") / "data" / "listener.safetensors"
-COLUMNS = ("position", "word", "probe", "role", "trained", "posterior", "low", "high")
-COLUMNS += ("epistemic", "surprisal")
-LAYER = 20  # of the default model, chosen by held-out sentences
+SHIPPED = DATA / "listener.safetensors"
 HELD_OUT = 5  # every fifth sentence of labels of your own chooses the prior
 DRAWS = 300
 FAR = 0.99  # quantile of the distance of training questions above which a sentence is not covered
 PUNCTUATION = ".,;:!?\"'“”‘’()"
-# words that are heard, but not asked about
-FUNCTION_WORDS = frozenset(
-    """a an the this that these those some any no my your his her its our their i you he she it we they me him us
-    them who whom whose which what is are was were be been being am do does did have has had will would can could
-    may might must shall should not to of in on at by with from for and or but if as than then there here so very
-    yesterday today again quickly slowly before""".split()
-)
+FUNCTION_WORDS = frozenset((DATA / "function_words.txt").read_text().split())  # never asked about
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,8 +52,7 @@ class EnglishListener:
     particles: np.ndarray  # (K, J, hidden + 1)
     outputs: tuple[str, ...]
     layer: int
-    centre: np.ndarray  # (directions,), mean of the inputs of the fit
-    whitening: np.ndarray  # (directions, directions)
+    coverage: Coverage
     far: float  # distance beyond which a question is not covered
     model: LanguageModel
 
@@ -105,8 +96,7 @@ class EnglishListener:
             particles=arrays["particles"],
             outputs=tuple(told["outputs"]),
             layer=told["layer"],
-            centre=arrays["centre"],
-            whitening=arrays["whitening"],
+            coverage=Coverage(arrays["centre"], arrays["whitening"]),
             far=told["far"],
             model=model,
         )
@@ -128,8 +118,8 @@ class EnglishListener:
             "biases": self.network.biases,
             "last layer": self.network.last_layer,
             "particles": self.particles,
-            "centre": self.centre,
-            "whitening": self.whitening,
+            "centre": self.coverage.centre,
+            "whitening": self.coverage.whitening,
         }
         pairs = zip(self.network.projection.means, self.network.projection.directions, strict=True)
         for number, (mean, directions) in enumerate(pairs):
@@ -201,10 +191,9 @@ class EnglishListener:
         import pandas as pd
 
         psi = self.network.compute_features(inputs)
-        p = 1 / (1 + np.exp(-np.einsum("kjd,nd->jnk", self.particles, psi, optimize=True)))
-        mean, (low, high) = p.mean(axis=0), np.quantile(p, [0.05, 0.95], axis=0)
-        epistemic = _compute_entropy(mean) - _compute_entropy(p).mean(axis=0)
-        N, K = mean.shape
+        p = predict_draws(self.particles, psi)
+        beliefs, (low, high) = combine_members(list(p)), np.quantile(p, [0.05, 0.95], axis=0)
+        N, K = low.shape
         bare = [word.strip(PUNCTUATION) or word for word in words]
         table = pd.DataFrame(
             {
@@ -213,24 +202,19 @@ class EnglishListener:
                 "probe": np.repeat([bare[probe] for _, probe in pairs], K),
                 "role": np.tile(self.outputs, N),
                 "trained": self.network.predict(psi).ravel(),
-                "posterior": mean.ravel(),
+                "posterior": beliefs.probability.ravel(),
                 "low": low.ravel(),
                 "high": high.ravel(),
-                "epistemic": np.maximum(epistemic, 0).ravel(),
+                "epistemic": np.maximum(beliefs.information, 0).ravel(),
                 "surprisal": np.repeat([surprisal[after] for after, _ in pairs], K),
             }
         )
         last = [row for row, (after, _) in enumerate(pairs) if after == len(words) - 1]
-        far = self.measure_distance(inputs.take(np.array(last, int))) / self.far
+        x = self.network.projection.apply(inputs.take(np.array(last, int)))
+        far = self.coverage.measure(x) / self.far
         names = [bare[pairs[row][1]] for row in last]
         table.attrs["distance"] = dict(zip(names, np.round(far, 3).tolist(), strict=True))
         return table
-
-    def measure_distance(self, inputs: Inputs) -> np.ndarray:
-        """Return the Mahalanobis distance of questions from those of the fit, (N,)."""
-        centred = self.network.projection.apply(inputs) - self.centre
-        distance: np.ndarray = np.sqrt(((centred @ self.whitening) ** 2).mean(axis=1))
-        return distance
 
 
 def find_probes(words: Sequence[str]) -> list[int]:
@@ -304,7 +288,9 @@ def fit_english(
     """
     targets = np.column_stack([np.asarray(labels[name], np.float32) for name in labels])
     if len(targets) != len(sentences) or not np.isin(targets, [0, 1]).all():
-        raise UserError("labels are columns of 0 and 1, one for each sentence; check their lengths.")
+        raise UserError(
+            "labels are columns of 0 and 1, one for each sentence; check their lengths."
+        )
     model = LanguageModel(lm)
     chosen = layer or model.choose_layer()
     names = list(dict.fromkeys(sentences))
@@ -345,41 +331,25 @@ def _fit(
     model: LanguageModel,
     seed: int,
 ) -> EnglishListener:
-    """Train the query network, sample the posterior of its last layer, and note what is covered."""
+    """Train the query network, sample the posterior of its last layer, note what is covered."""
     with progress("fitting a listener") as advance:
         network = train_network(fit, held_out, seed)
         advance(1, 3, "query network trained")
         psi, held = (network.compute_features(rows.inputs) for rows in (fit, held_out))
-        gaussian = sample_posterior(
-            psi,
-            fit.targets,
-            prior_variance="auto",
-            validation=(held, held_out.targets),
-            diagnose=False,
-        )
+        variance = choose_variance(psi, fit.targets, held, held_out.targets)
         advance(2, 3, "prior chosen")
-        variance = gaussian.info.settings["prior_variance"]
         posterior = sample_posterior(
             psi, fit.targets, prior_variance=variance, method="hmc", num_particles=DRAWS, seed=seed
         )
         advance(3, 3, "posterior sampled")
     x = network.projection.apply(fit.inputs)
-    covariance = np.cov(x.T) + 0.01 * np.eye(x.shape[1])
-    whitening = np.linalg.inv(np.linalg.cholesky(covariance)).T
-    distance = np.sqrt((((x - x.mean(axis=0)) @ whitening) ** 2).mean(axis=1))
+    coverage = Coverage.fit(x)
     return EnglishListener(
         network=network,
         particles=posterior.particles[:, :DRAWS],
         outputs=outputs,
         layer=layer,
-        centre=x.mean(axis=0),
-        whitening=whitening,
-        far=float(np.quantile(distance, FAR)),
+        coverage=coverage,
+        far=float(np.quantile(coverage.measure(x), FAR)),
         model=model,
     )
-
-
-def _compute_entropy(p: np.ndarray) -> np.ndarray:
-    q = np.clip(p, 1e-7, 1 - 1e-7)
-    entropy: np.ndarray = -(q * np.log(q) + (1 - q) * np.log1p(-q))
-    return entropy

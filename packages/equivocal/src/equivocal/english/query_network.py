@@ -20,12 +20,22 @@ from equivocal.english.language_model import Reading
 from equivocal.english.sentences import Sentence
 from equivocal.progress import report_part
 
-__all__ = ["Inputs", "Projection", "QueryNetwork", "Rows", "collect_rows", "train_network"]
+__all__ = [
+    "Coverage",
+    "Inputs",
+    "Projection",
+    "QueryNetwork",
+    "Rows",
+    "collect_rows",
+    "pick_inputs",
+    "train_network",
+]
 
 DIRECTIONS = (128, 128, 16)  # principal directions of gestalt, word and embedding
 HIDDEN = 256  # units of hidden2
 RATE, DECAY, BATCH, EPOCHS, PATIENCE = 1e-3, 1e-4, 128, 60, 8
 DROPOUT = (0.2, 0.3)  # shares of the inputs and of hidden2 that a training step leaves out
+RIDGE = 0.01  # added to the variances of the projected inputs
 OTHERS = 0.3  # how often a word without a role is asked about, too
 
 
@@ -69,7 +79,7 @@ def collect_rows(
         The layer whose states are used.
     seed : int, optional
         With it, about half of the words are followed by questions, and words without a role are
-        asked about, too, as for training. Without it, every noun is asked about after the last word.
+        asked about, too, as for training. Without it, nouns are asked about after the last word.
     """
     rng = None if seed is None else np.random.default_rng(seed)
     place, probe, number, targets = [], [], [], []
@@ -92,9 +102,7 @@ def collect_rows(
     return Rows(inputs, np.array(targets, np.float32), np.array(number), words)
 
 
-def pick_inputs(
-    reading: Reading, layer: int, place: Sequence[int], probe: Sequence[int]
-) -> Inputs:
+def pick_inputs(reading: Reading, layer: int, place: Sequence[int], probe: Sequence[int]) -> Inputs:
     """Pick the states after some words and at others, by their numbers among all words."""
     parts = reading.gestalt[layer][place], reading.word[layer][probe], reading.embedding[probe]
     return Inputs(*(part.astype(np.float32) for part in parts))
@@ -125,6 +133,25 @@ class Projection:
         """Return x, (N, directions)."""
         triples = zip(inputs, self.means, self.directions, strict=True)
         return np.concatenate([(states - mean) @ v for states, mean, v in triples], axis=1)
+
+
+@dataclass(frozen=True, eq=False)
+class Coverage:
+    """How far questions lie from those that a network was trained on."""
+
+    centre: np.ndarray  # (directions,)
+    whitening: np.ndarray  # (directions, directions)
+
+    @classmethod
+    def fit(cls, x: np.ndarray) -> "Coverage":
+        """Take mean and covariance of the projected inputs of a fit."""
+        covariance = np.cov(x.T) + RIDGE * np.eye(x.shape[1])
+        return cls(x.mean(axis=0), np.linalg.inv(np.linalg.cholesky(covariance)).T)
+
+    def measure(self, x: np.ndarray) -> np.ndarray:
+        """Return the Mahalanobis distance of projected inputs, per direction, (N,)."""
+        distance: np.ndarray = np.sqrt((((x - self.centre) @ self.whitening) ** 2).mean(axis=1))
+        return distance
 
 
 @dataclass(frozen=True, eq=False)

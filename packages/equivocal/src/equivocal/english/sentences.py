@@ -26,6 +26,8 @@ from equivocal.world.spelling import inflect_verb
 __all__ = [
     "OUTPUTS",
     "ROLES",
+    "TEST_CONSTRUCTIONS",
+    "Lexicon",
     "Sentence",
     "Surface",
     "TruthTable",
@@ -195,9 +197,7 @@ class Surface:
         text = " ".join(words) + parts[-1].text
         return text[0].upper() + text[1:], roles, numbers
 
-    def _spell_phrase(
-        self, noun: str, rng: np.random.Generator | None
-    ) -> tuple[list[str], bool]:
+    def _spell_phrase(self, noun: str, rng: np.random.Generator | None) -> tuple[list[str], bool]:
         """Return a noun phrase as a list of words, and whether it is plural."""
         if rng is None:
             return ["the", noun], False
@@ -350,6 +350,14 @@ class TruthTable:
                     if role:
                         table[number, ROLES.index(role)] += probability
         return pd.DataFrame(table / total if total else table * np.nan, names, ROLES)
+
+    def believe(self, sentence: Sentence, position: int, word: int) -> np.ndarray:
+        """Return P(role) of a word of a sentence, after the word at a position, both from 0."""
+        heard = sentence.parts[: position + 1]
+        number = sum(bool(name) for name in heard[:word])
+        same = any(name.endswith("participle") for name in sentence.parts)
+        beliefs = self.compute_beliefs(heard, same_forms=same)
+        return beliefs.to_numpy()[number]
 
 
 def spell_items(
