@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import h5py
 import numpy as np
 import pytest
 
@@ -80,14 +81,14 @@ def test_a_memory_mapped_file_gives_the_same_posterior(
 
 
 @pytest.mark.slow
-def test_zarr_with_counts_and_a_prior_mean(tmp_path: Path, data: Data) -> None:
-    zarr = pytest.importorskip("zarr")
+def test_hdf5_with_counts_and_a_prior_mean(tmp_path: Path, data: Data) -> None:
     """Targets, counts and features in stores; sums over repetitions; every output its own prior."""
     rng = np.random.default_rng(0)
     counts = rng.integers(1, 5, len(data.features)).astype(np.float32)
     given = {"features": data.features, "targets": data.targets * counts[:, None], "counts": counts}
+    file = h5py.File(tmp_path / "given.h5", "w")
     stored = {
-        name: zarr.create_array(str(tmp_path / name), data=array, chunks=(64, *array.shape[1:]))
+        name: file.create_dataset(name, data=array, chunks=(64, *array.shape[1:]))
         for name, array in given.items()
     }
     prior = {"prior_mean": rng.normal(size=(3, 16)), "prior_variance": 2.0, "num_particles": 20}
@@ -131,9 +132,13 @@ def test_changes_in_a_private_memory_map_are_read_and_kept(tmp_path: Path, data:
 
 
 def test_a_file_that_cannot_be_read_is_reported(tmp_path: Path, data: Data) -> None:
-    zarr = pytest.importorskip("zarr")
-    store = zarr.create_array(str(tmp_path / "z"), data=data.features, chunks=(500, 16))
-    (tmp_path / "z" / "c" / "3" / "0").write_bytes(b"garbage")
+    options = {"chunks": (500, 16), "fletcher32": True}  # a checksum for each chunk
+    with h5py.File(tmp_path / "x.h5", "w") as file:
+        begin = file.create_dataset("x", data=data.features, **options).id.get_chunk_info(3)
+    with (tmp_path / "x.h5").open("r+b") as damaged:
+        damaged.seek(begin.byte_offset)
+        damaged.write(b"garbage")
+    store = h5py.File(tmp_path / "x.h5")["x"]
     for budget, said in ((SMALL_BUDGET, "rows 0 to 16,"), (None, "features cannot be read")):
         with pytest.raises(UserError, match=rf"{said}.*; restore the file\."):
             sample_compiled(store, data.targets, memory_budget=budget)

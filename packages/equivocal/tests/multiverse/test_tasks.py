@@ -66,7 +66,6 @@ def wait_for(process: subprocess.Popen[str], pattern: str) -> str:
 
 @pytest.mark.slow
 def test_a_cluster_gives_the_same_numbers(alone: Path, tmp_path: Path) -> None:
-    pytest.importorskip("distributed")
     scheduler = ("scheduler", "--port", "0", "--no-dashboard", "--host", "127.0.0.1")
     with start(*scheduler, cwd=tmp_path) as process:
         address = wait_for(process, r"Scheduler at: *(tcp://\S+)")
@@ -79,7 +78,6 @@ def test_a_cluster_gives_the_same_numbers(alone: Path, tmp_path: Path) -> None:
 
 
 def test_a_scheduler_that_does_not_answer_is_named(tmp_path: Path) -> None:
-    pytest.importorskip("distributed")
     write_grid(tmp_path, GRID)
     command = ("multiverse", "--grid", "grid.toml", "--scheduler", "tcp://127.0.0.1:9")
     said = fails(*command, cwd=tmp_path)

@@ -211,8 +211,13 @@ class World:
     def remove_noise(self) -> "World":
         """Return the same world in which every noise has the probability 0.
 
-        Words and units stay, so networks of the two can be compared unit by unit.
+        Returns
+        -------
+        World
+            With the same words and units, so networks of the two can be compared unit by unit.
 
+        Examples
+        --------
         >>> World.load("both_ways").remove_noise().has_noise
         False
         """
