@@ -134,15 +134,6 @@ def test_every_picture_is_in_the_gallery_with_its_command() -> None:
     assert sum(image.stat().st_size for image in shown) < 6 * MEGABYTE
 
 
-def test_every_figure_of_the_package_is_in_the_gallery() -> None:
-    for module in ROOT.glob("packages/*/src/**/*.py"):
-        for node in ast.parse(module.read_text(encoding="utf-8")).body:
-            if isinstance(node, ast.FunctionDef) and node.returns is not None:
-                draws = ast.unparse(node.returns).strip("'") == "Figure"
-                if draws and not node.name.startswith("_"):
-                    assert f"Drawn by `{node.name}`" in GALLERY, f"{module.name}: {node.name}"
-
-
 def test_commands_of_the_gallery_exist() -> None:
     for entry in find_entries(GALLERY):
         for program, *words in parse_commands(entry.block):
