@@ -34,7 +34,7 @@ SKEWED = {"counts": [5, 5, 5, 5], "prior_variance": [100.0, 25.0]}
 
 
 QUICK = [("iris_tiny", "5"), ("synth_separable", "1")]
-LONGER = [pytest.param(*case, marks=pytest.mark.slow) for case in GOLD if case not in QUICK]
+LONGER = [pytest.param(*case, marks=pytest.mark.longer) for case in GOLD if case not in QUICK]
 
 
 @pytest.mark.parametrize(("name", "variance"), [*QUICK, *LONGER])
@@ -62,14 +62,14 @@ def exact() -> Posterior:
     return sample_posterior(*small(), method="hmc", num_particles=8000)
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_nuts_agrees(exact: Posterior) -> None:
     nuts = sample_posterior(*small(), method="nuts", num_particles=8000)
     assert nuts.info.ess.min() > 400
     assert_agree(exact, nuts, worth=2000)
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_nuts_agrees_on_features_of_a_trained_network(small_run: Run) -> None:
     layer = collect_last_layer(small_run, small_run.networks[0]).select([0, 3])
     data = {"counts": layer.counts, "prior_mean": layer.trained, "num_particles": 4000}
@@ -81,7 +81,7 @@ def test_nuts_agrees_on_features_of_a_trained_network(small_run: Run) -> None:
     assert_agree(ours, theirs, worth=400)
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_outputs_beside_it_do_not_change_an_output(exact: Posterior) -> None:
     x, t = small()
     first = sample_posterior(x, t[:, :1], method="hmc", num_particles=8000)

@@ -51,7 +51,7 @@ def large() -> Data:
     return Data(features.astype(np.float32), targets)
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_double_precision_comes_through(data: Data) -> None:
     """JAX's callbacks run in a thread of their own, which would round to float32."""
     x, t = data.features.astype(np.float64), data.targets
@@ -61,7 +61,7 @@ def test_double_precision_comes_through(data: Data) -> None:
     assert found.mean.dtype == np.float64
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_a_file_is_read_in_chunks(large: Data) -> None:
     """The second chunk holds ten rows and is filled up."""
     stored, few = Stored(large.features), {"num_particles": 20, "num_steps": 8}
@@ -80,7 +80,7 @@ def test_a_memory_mapped_file_gives_the_same_posterior(
     assert_same(found, in_memory)
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_hdf5_with_counts_and_a_prior_mean(tmp_path: Path, data: Data) -> None:
     """Targets, counts and features in stores; sums over repetitions; every output its own prior."""
     rng = np.random.default_rng(0)

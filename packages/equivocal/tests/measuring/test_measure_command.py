@@ -117,7 +117,7 @@ def test_the_list_names_every_condition(capsys: pytest.CaptureFixture[str]) -> N
         assert piece in text
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_noise_and_readings_are_measured_together(tmp_path: Path) -> None:
     result = measure(["unlikely_reversals", "attachment"], tmp_path, quick=True, beliefs="trained")
     assert {"words", "findings", "readings", "shares", "beliefs"} <= result.tables.keys()

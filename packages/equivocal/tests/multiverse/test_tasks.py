@@ -36,7 +36,7 @@ def read_effects(folder: Path) -> pd.DataFrame:
     return pd.read_csv(folder / "multiverse.csv").select_dtypes(float)
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_workers_give_the_same_numbers_and_leave_nothing(alone: Path) -> None:
     run_multiverse(alone / "grid.toml", alone / "workers", workers=2)
     np.testing.assert_allclose(
@@ -64,7 +64,7 @@ def wait_for(process: subprocess.Popen[str], pattern: str) -> str:
     raise AssertionError(f"no {pattern}")
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_a_cluster_gives_the_same_numbers(alone: Path, tmp_path: Path) -> None:
     scheduler = ("scheduler", "--port", "0", "--no-dashboard", "--host", "127.0.0.1")
     with start(*scheduler, cwd=tmp_path) as process:

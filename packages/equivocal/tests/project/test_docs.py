@@ -106,7 +106,7 @@ def test_page_runs_from_top_to_bottom(
     run_page(page, tmp_path, slow=False)
 
 
-@pytest.mark.longer
+@pytest.mark.slow
 @pytest.mark.parametrize("page", SLOW, ids=lambda page: page.name)
 def test_slow_blocks_run_too(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)

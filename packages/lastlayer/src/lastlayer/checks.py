@@ -40,7 +40,7 @@ def check_numbers(value: Any, name: str, *, finite: bool = True) -> np.ndarray:
         array = np.asarray(value)
         if array.dtype == object:  # a data frame of several kinds of numbers, nullable ones
             array = array.astype(np.float64)
-    except (TypeError, ValueError, RuntimeError, OSError) as error:  # ragged; a tensor that has gradients
+    except (TypeError, ValueError, RuntimeError, OSError) as error:  # ragged; damaged files
         said = str(error).split("\n")[0].split(". ")[0].rstrip(".")
         if hasattr(value, "chunks"):  # zarr, HDF5
             fail(f"{name} cannot be read ({said}); restore the file.")
