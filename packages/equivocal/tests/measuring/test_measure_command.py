@@ -3,6 +3,7 @@
 import tomllib
 from importlib import metadata
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -14,6 +15,8 @@ from equivocal.network import Run
 from equivocal.store.folders import announce_overwrite
 from lastlayer.errors import UserError
 
+DIFFERS = "in 2 of 2 items the critical word differs"
+
 
 @pytest.fixture(scope="module")
 def finished(
@@ -21,12 +24,12 @@ def finished(
 ) -> tuple[MeasureResult, Path]:
     """A quick run with posteriors, and its folder."""
     folder = tmp_path_factory.mktemp("finished")
-    return measure(chase_file, folder, quick=True), folder
+    return measure(chase_file, out=folder, quick=True), folder
 
 
 def test_a_run_returns_what_it_writes(finished: tuple[MeasureResult, Path]) -> None:
     result, folder = finished
-    assert list(result.tables) == ["words", "conditions", "findings"]
+    assert list(result.tables) == ["words", "wide", "columns", "conditions", "findings"]
     for name, table in result.tables.items():
         pd.testing.assert_frame_equal(
             pd.read_csv(folder / "tables" / f"{name}.csv"),
@@ -47,28 +50,26 @@ def test_a_run_is_resumed_and_results_of_another_are_not_replaced_silently(
     chase_file: Path, finished: tuple[MeasureResult, Path], capsys: pytest.CaptureFixture[str]
 ) -> None:
     result, folder = finished
-    again = measure([chase_file], folder, quick=True)
+    again = measure([chase_file], out=folder, quick=True)
     pd.testing.assert_frame_equal(again.tables["words"], result.tables["words"])
     assert "holds this run already" in capsys.readouterr().err
     announce_overwrite(folder / "measure.toml", result.settings | {"seed": 1}, COMPARED)
     assert "that differ in seed" in capsys.readouterr().err
     before = (folder / "measure.toml").read_bytes()
     with pytest.raises(UserError, match="seed"):  # networks with another seed
-        measure(chase_file, folder, quick=True, seed=3)
+        measure(chase_file, out=folder, quick=True, seed=3)
     assert (folder / "measure.toml").read_bytes() == before
 
 
+@pytest.mark.filterwarnings("ignore:chase")
 def test_a_table_of_items_is_measured_by_trained_networks(
     small_run: Run, chase_file: Path, tmp_path: Path
 ) -> None:
     small_run.save(tmp_path / "train")
     items = chase_file.with_suffix(".csv")
-    command(
-        items=[items],
-        run=tmp_path / "train",
-        folder=tmp_path / "words.csv",
-        beliefs="trained",
-    )
+    where: dict[str, Any] = {"run": tmp_path / "train", "folder": tmp_path / "words.csv", "beliefs": "trained"}
+    with pytest.warns(UserWarning, match=DIFFERS):
+        command(items=[items], **where)
     words = pd.read_csv(tmp_path / "words.csv")
     wanted = (
         "item condition position word constituent network semantic_update bayesian_surprise p600 "
@@ -77,7 +78,32 @@ def test_a_table_of_items_is_measured_by_trained_networks(
     assert set(wanted.split()) <= set(words.columns)
     assert len(words) == 2 * (3 + 4 + 3 + 3)
     assert not (tmp_path / "words" / "networks").exists()
+    columns = pd.read_csv(tmp_path / "words_columns.csv")
+    assert list(columns["column"]) == list(words.columns)
     assert (tmp_path / "words" / "figures" / "chase.svg").stat().st_size > 1000
+
+
+@pytest.mark.filterwarnings("ignore:chase")
+def test_nothing_need_be_written(
+    small_run: Run, chase_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("EQUIVOCAL_CACHE", str(tmp_path / "cache"))
+    small_run.save(tmp_path / "train")
+    items = chase_file.with_suffix(".csv")
+    before = {path.name for path in tmp_path.iterdir()}
+    with pytest.warns(UserWarning, match=DIFFERS):
+        result = measure(items, run=tmp_path / "train", beliefs="trained")
+    assert len(result.tables["words"]) == 26
+    assert {path.name for path in tmp_path.iterdir()} - before <= {"cache"}
+
+
+@pytest.mark.filterwarnings("ignore:chase")
+def test_the_table_may_be_wide(small_run: Run, chase_file: Path, tmp_path: Path) -> None:
+    small_run.save(tmp_path / "train")
+    where: dict[str, Any] = {"run": tmp_path / "train", "folder": tmp_path / "words.csv", "beliefs": "trained"}
+    with pytest.warns(UserWarning, match=DIFFERS):
+        command(items=[chase_file.with_suffix(".csv")], **where, wide=True)
+    assert len(pd.read_csv(tmp_path / "words.csv")) == 13
 
 
 @pytest.mark.parametrize(
@@ -102,12 +128,12 @@ def test_beliefs_are_trained_or_posterior_and_names_differ(
     chase_file: Path, tmp_path: Path
 ) -> None:
     with pytest.raises(UserError, match="'exact'"):
-        measure(chase_file, tmp_path / "out", beliefs="exact")
+        measure(chase_file, out=tmp_path / "out", beliefs="exact")
     assert not list(tmp_path.iterdir())
     for file in chase_file.parent.iterdir():
         (tmp_path / file.name).write_bytes(file.read_bytes())
     with pytest.raises(UserError, match="the same name"):
-        measure([chase_file, tmp_path / "chase.toml"], tmp_path / "out")
+        measure([chase_file, tmp_path / "chase.toml"], out=tmp_path / "out")
 
 
 def test_the_list_names_every_condition(capsys: pytest.CaptureFixture[str]) -> None:
@@ -119,7 +145,9 @@ def test_the_list_names_every_condition(capsys: pytest.CaptureFixture[str]) -> N
 
 @pytest.mark.longer
 def test_noise_and_readings_are_measured_together(tmp_path: Path) -> None:
-    result = measure(["unlikely_reversals", "attachment"], tmp_path, quick=True, beliefs="trained")
+    result = measure(
+        ["unlikely_reversals", "attachment"], out=tmp_path, quick=True, beliefs="trained"
+    )
     assert {"words", "findings", "readings", "shares", "beliefs"} <= result.tables.keys()
     findings = result.tables["findings"].set_index("measure")
     assert findings.loc["exact_p600", "verdict"] == "held"

@@ -4,18 +4,22 @@ import numpy as np
 import pytest
 from scipy.special import expit, logit
 
-from equivocal.measuring.measures import (
-    MEASURES,
-    compute_bayesian_surprise,
+from equivocal.measuring.exact import (
     compute_literal_divergence,
     compute_meaning_surprise,
-    compute_semantic_update,
     compute_surprisal,
-    compute_uncertainty,
-    compute_unit_divergence,
     measure_exactly,
 )
-from equivocal.world import World
+from equivocal.measuring.measures import (
+    KEYS,
+    MEASURES,
+    compute_bayesian_surprise,
+    compute_semantic_update,
+    compute_uncertainty,
+    compute_unit_divergence,
+    describe_columns,
+)
+from equivocal.world import World, read_example
 from equivocal.world.corpus import compute_meaning_beliefs
 
 
@@ -104,12 +108,40 @@ def test_surprisal_sums_to_that_of_the_sentence_and_ends_where_words_are_impossi
     total = compute_surprisal(world, world.parse(sentence.text)).sum()
     # a sentence may go on after it, so it is at least as probable as a beginning
     assert np.exp(-total) >= sentence.probability * (1 - 1e-9)
-    cloze = measure_exactly(sg2018, sg2018.parse("the man plays chess"))["cloze"]
+    cloze = measure_exactly(sg2018, sg2018.parse("the man plays chess"), {})["cloze"]
     assert cloze[2] == pytest.approx(0.7)
-    impossible = measure_exactly(sg2018, sg2018.parse("the egg plays chess"))
+    impossible = measure_exactly(sg2018, sg2018.parse("the egg plays chess"), {})
     assert impossible["cloze"][1] == 0
     assert impossible["surprisal"][1] == np.inf
     assert np.isnan(impossible["cloze"][2])
+
+
+def test_exact_beliefs_in_fillers_entropy_and_frequency_by_hand() -> None:
+    """After "the dog chases" in the garden the cat is chased with 0.8, the ball with 0.2."""
+    garden = World.from_toml(read_example())
+    roles = {"agent": "dog", "patient": "cat"}
+    found = measure_exactly(garden, garden.parse("the dog chases the cat"), roles)
+    assert found["exact_belief_agent"] == pytest.approx(1)
+    assert found["exact_belief_patient"][1:] == pytest.approx([0.8, 1])
+    assert found["exact_belief_reading"][1:] == pytest.approx([0.8, 1])
+    assert found["entropy"][0] > found["entropy"][1] > found["entropy"][2] >= 0
+    beliefs = compute_meaning_beliefs(garden, "the dog chases")[2]
+    left = beliefs[beliefs > 0]
+    assert found["entropy"][1] == pytest.approx(-(left * np.log(left)).sum())
+    assert found["entropy_reduction"][2] == pytest.approx(found["entropy"][1] - found["entropy"][2])
+    spoken = [(s.probability, garden.parse(s.text)) for s in garden.sentences]
+    cats = sum(p * sum(part.word == "cat" for part in said) for p, said in spoken)
+    assert found["frequency"][2] == pytest.approx(cats / sum(p * len(said) for p, said in spoken))
+
+
+def test_every_column_is_described_once() -> None:
+    names = [*KEYS, *MEASURES, "belief_agent", "exact_belief_reading", "p600_low", "p600_network_3"]
+    about = {row["column"]: row for row in describe_columns(names)}
+    assert about["belief_agent"]["meaning"].startswith("belief in the agent")
+    assert about["exact_belief_reading"]["from"] == "exact"
+    assert about["p600_low"]["meaning"].startswith("end of the 95 % interval")
+    assert about["p600_network_3"]["meaning"].startswith("of network 3: ")
+    assert about["p600_network_3"]["linked_with"] == "P600"
 
 
 def test_divergence_by_hand() -> None:
@@ -130,7 +162,7 @@ def test_without_noise_there_is_no_literal_divergence(sg2018: World) -> None:
     for text in ("the man bit the dog", "den dog bit der man"):
         both = (compute_meaning_beliefs(silent, text, literal=plain) for plain in (False, True))
         assert (compute_literal_divergence(*both) == 0).all()
-    assert np.isnan(measure_exactly(sg2018, sg2018.parse("man plays"))["exact_p600"]).all()
+    assert np.isnan(measure_exactly(sg2018, sg2018.parse("man plays"), {})["exact_p600"]).all()
 
 
 def test_every_measure_of_networks_that_is_linked_says_where_it_comes_from() -> None:

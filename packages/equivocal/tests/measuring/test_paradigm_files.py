@@ -4,8 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from equivocal.measuring.check_items import find_warnings
 from equivocal.measuring.paradigms import load_paradigm, load_table
 from equivocal.world import World
+from equivocal.world.from_table import write_world_from_tables
 from lastlayer.errors import UserError
 
 TOML = """
@@ -105,7 +107,11 @@ def test_a_mistake_in_the_toml_file_is_one_sentence(
         ("odd,play", "od,play", r"row 3: unknown condition 'od': did you mean 'odd'\?"),
         ("odd,play", "odd,a/b", "row 3: item 'a/b' has a slash"),
         ("plays soup,soup", "plays soup,egg", "row 3: critical_word 'egg' is not in the sentence"),
-        ("plays soup,soup", "plays sup,soup", r"row 3: unknown word 'sup': did you mean 'soup'"),
+        (
+            "plays soup,soup",
+            "plays sup,soup",
+            r"row 3: sentence: unknown word 'sup': did you mean 'soup'",
+        ),
         ("plays soup,soup", "plays soup,", "row 3: critical_word is empty"),
         ("the man plays", "at dinner, the man plays", "row 2 has more cells than the header"),
         ("the man plays soup", "soup " * 40, "at most 30 words"),
@@ -146,3 +152,49 @@ def test_a_table_of_items_needs_neither_every_condition_nor_a_critical_word(
     assert (list(table.conditions), table.items) == (["a", "b"], ("one", "two"))
     assert table.rows["a", "one"].critical == 2
     assert not table.findings
+
+
+def test_warnings_say_what_would_embarrass_later(sg2018: World, tmp_path: Path) -> None:
+    (tmp_path / "items.csv").write_text(
+        "condition,item,sentence,critical,roles\n"
+        "real,one,the man plays chess,2,\n"
+        "real,two,the man eats the egg,4,\n".replace(",4,", ",egg,")
+        + "unreal,one,the man chess plays,2,agent=man\n"
+    )
+    table = load_table(tmp_path / "items.csv", sg2018)
+    assert table.rows["unreal", "one"].roles == {"agent": "man"}
+    assert table.rows["real", "one"].critical == 2
+    found = list(find_warnings([table]))
+    assert len(found) == 3
+    assert "in 1 of 2 items the critical word differs between conditions (one: chess" in found[0]
+    assert "never heard at their position in world 'sg2018': plays (3);" in found[1]
+    assert "1 in unreal" in found[2]
+    assert not list(find_warnings([load_paradigm("semantic_incongruity")]))
+
+
+def test_a_verb_that_decides_the_agent_is_named(tmp_path: Path) -> None:
+    events = "agent,action,patient\ndog,chase,cat\ndog,chase,mouse\ndog,find,cat\ncat,find,mouse\n"
+    (tmp_path / "events.csv").write_text(events)
+    world = World.from_toml(write_world_from_tables(tmp_path / "events.csv", name="pets"))
+    items = "condition,item,sentence\na,one,the dog chases the cat\na,two,the dog finds the cat\n"
+    (tmp_path / "items.csv").write_text(items)
+    (line,) = find_warnings([load_table(tmp_path / "items.csv", world)])
+    assert "verbs that decide the agent: chase (dog);" in line
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ("a,one,the man plays chess,5,", "row 2: critical 5 is not the number of a constituent"),
+        ("a,one,the man plays chess,egg,", "row 2: critical 'egg' is not in the sentence"),
+        ("a,one,the man plays chess,,agnt=man", "row 2: roles: unknown role 'agnt'"),
+        ("a,one,the man plays chess,,man", "row 2: roles: write role=word"),
+        ("a,one,,,", "row 2: sentence is empty"),
+    ],
+)
+def test_mistakes_in_items_name_row_and_column(
+    row: str, message: str, sg2018: World, tmp_path: Path
+) -> None:
+    (tmp_path / "items.csv").write_text(f"condition,item,sentence,critical,roles\n{row}\n")
+    with pytest.raises(UserError, match=message):
+        load_table(tmp_path / "items.csv", sg2018)

@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 from scipy.special import expit, logit
 
+from equivocal.measuring.averages import average_networks
 from equivocal.measuring.measures import MEASURES, compute_bayesian_surprise
 from equivocal.measuring.paradigms import Paradigm, load_paradigm
 from equivocal.measuring.particles import SAMPLER, sample_particles
@@ -35,7 +36,12 @@ def test_sentences_of_all_lengths_are_heard_as_the_network_hears_them(
     critical = words[words["critical"]].set_index(["condition", "item"])["position"]
     assert critical["odd", "cat"].unique().tolist() == [3]  # bone finds BONE
     assert critical["likely", "cat"].unique().tolist() == [3]  # not the last word
-    assert own.loc[("likely", "cat"), "word"].tolist() == ["cat", "chases", "mouse", "on lawn"]
+    assert own.loc[("likely", "cat"), "word"].tolist() == [
+        "the cat",
+        "chases",
+        "the mouse",
+        "on the lawn",
+    ]
     assert own.loc[("likely", "cat"), "constituent"].tolist()[1:] == ["chase", "mouse", "on+lawn"]
 
 
@@ -44,11 +50,57 @@ def test_every_measure_has_a_column_and_exact_ones_are_the_worlds(
 ) -> None:
     assert set(MEASURES) <= set(words.columns)
     assert words["epistemic"].isna().all()  # of one last layer
-    assert words["p600"].isna().all()  # no literal networks
+    assert set(words.columns) >= {"belief_agent", "exact_belief_patient", "belief_reading"}
     row = words.query("condition == 'likely' and item == 'dog' and position == 3").iloc[0]
     assert row["cloze"] == pytest.approx(0.8)
     assert row["surprisal"] == pytest.approx(-np.log(0.8))
     assert row["exact_surprise"] == pytest.approx(-np.log(0.8))
+
+
+def test_beliefs_in_fillers_and_the_literal_reading_are_those_of_the_network(
+    small_run: Run, chase: Paradigm, words: pd.DataFrame
+) -> None:
+    """In a world without noise the literal reading is what was heard: JS of y and 0 or 1."""
+    asked = "condition == 'odd' and item == 'dog' and network == 0"
+    answers = small_run.networks[0].comprehend("the dog chases the bone")
+    own = words.query(asked)
+    for role, word in (("agent", "dog"), ("action", "chase"), ("patient", "bone")):
+        wanted = answers.sel(probe=role, unit=word)
+        np.testing.assert_allclose(own[f"belief_{role}"], wanted, rtol=1e-4)
+    features, units = chase.world.lexicon.features, features_of(chase, "dog")
+    y = answers.sel(probe="agent").values[0][features.any(axis=0)].astype(float)
+    mean = (y + units[features.any(axis=0)]) / 2
+    entropy = lambda p: -(p * np.log(p) + (1 - p) * np.log1p(-p)).sum()  # noqa: E731
+    assert own["p600"].iloc[0] == pytest.approx(entropy(mean) - entropy(y) / 2, rel=1e-3)
+
+
+def features_of(paradigm: Paradigm, word: str) -> np.ndarray:
+    return paradigm.world.lexicon.features[paradigm.world.lexicon.words.index(word)]
+
+
+def test_averages_have_intervals_over_networks(words: pd.DataFrame) -> None:
+    wide = average_networks(words)
+    assert len(wide) == len(words) / 2
+    row = wide.query("condition == 'odd' and item == 'dog' and position == 3").iloc[0]
+    values = words.query("condition == 'odd' and item == 'dog' and position == 3")
+    for name in ("semantic_update", "p600"):
+        first, second = values[name]
+        assert [row[f"{name}_network_{n}"] for n in (0, 1)] == [first, second]
+        half = 12.7062047 * abs(first - second) / 2  # t₀.₉₇₅ with 1 df
+        assert row[name] == pytest.approx((first + second) / 2)
+        assert row[f"{name}_high"] - row[name] == pytest.approx(half)
+    assert "cloze_low" not in wide
+    assert row["cloze"] == values["cloze"].iloc[0]
+
+
+def test_uncertainty_between_networks_is_that_of_their_mixture(
+    small_run: Run, chase: Paradigm, words: pd.DataFrame
+) -> None:
+    assert (words["between_networks"] > 0).all()
+    network = small_run.networks[0]
+    same = measure_words([network, network], [chase])
+    np.testing.assert_allclose(same["between_networks"], 0, atol=1e-6)
+    assert measure_words([network], [chase])["between_networks"].isna().all()
 
 
 def test_beliefs_are_the_networks_answers(small_run: Run, chase: Paradigm) -> None:

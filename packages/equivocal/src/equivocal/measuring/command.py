@@ -43,6 +43,10 @@ def measure(
         Literal["posterior", "trained"],
         typer.Option(help="Beliefs of the converged posterior's particles, or as trained."),
     ] = "posterior",
+    wide: Annotated[
+        bool,
+        typer.Option("--wide", help="A row for each word in the CSV file, networks side by side."),
+    ] = False,
     quick: console.Quick = False,
     listed: Annotated[
         bool, typer.Option("--list", help="Only list the paradigms of the package.")
@@ -50,9 +54,9 @@ def measure(
 ) -> None:
     """Measure every word of your sentences, or of paradigms of the literature, with networks.
 
-    Trains the networks first, or reuses those in the folder. Writes tables/ (words.csv has a row
-    for each network and word, a column for each measure) and figures/, and finally measure.toml,
-    which marks the run as complete.
+    Trains the networks first, or reuses those in the folder. With `--out words.csv` the table of
+    words is there, a row for each network and word, and all else in the folder words/: tables/,
+    figures/ and finally measure.toml, which marks the run as complete.
     """
     from equivocal.measuring.paradigms import PARADIGMS
     from equivocal.measuring.run import measure as measure_items
@@ -63,16 +67,20 @@ def measure(
     chosen = folder or Path("runs/measure-quick" if quick else "runs/measure")
     result = measure_items(
         [*(items or ()), *(paradigms or ())] or PARADIGMS,
-        chosen,
         world=world,
         run=run,
+        out=chosen,
         networks=networks,
         seed=seed,
         recipe=recipe,
         beliefs=beliefs,
+        wide=wide,
         quick=quick,
     )
     show_results(result.summary, chosen.with_suffix(""), quick=quick)
+    if chosen.suffix == ".csv":
+        about = chosen.with_name(f"{chosen.stem}_columns.csv")
+        out.print(f"wrote {chosen}; {about} says what its columns hold", soft_wrap=True)
 
 
 def _list_paradigms() -> None:

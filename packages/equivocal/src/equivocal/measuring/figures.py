@@ -40,6 +40,7 @@ KINDS = {
     "trained": ("o", COLOURS[0], -0.2, "trained networks (line: range)"),
     "posterior": ("s", COLOURS[3], 0.2, "simulated comprehenders"),
 }
+CURVES = "line: mean, band: 95 % over networks, dot: an item at its critical word"
 OPEN = (0.001, 0.999)  # sentences with exact beliefs in between are ambiguous: a panel of their own
 
 
@@ -69,12 +70,13 @@ def draw_words(words: pd.DataFrame, paradigm: Paradigm) -> Figure:
             axes.plot(mean.index, mean, color=colour, marker="o", ms=3, label=condition)
             axes.fill_between(mean.index, mean - half, mean + half, color=colour, alpha=0.2)
             items = own[own["critical"]].groupby("item")[["position", name]].mean()
-            axes.plot(items["position"], items[name], ".", color=colour, ms=4, alpha=0.5)
+            beside = items["position"] + 0.03 * (number - (len(paradigm.conditions) - 1) / 2)
+            axes.plot(beside, items[name], ".", color=colour, ms=4, alpha=0.5)
         axes.set_ylabel(MEASURES[name].title.replace(" (", "\n("), fontsize=8)
         axes.set_xticks(sorted(words["position"].unique()))
     axes.set_xlabel("word")
     figure.suptitle(paradigm.title, fontsize=10)
-    add_legend(figure, axes, columns=4)
+    grid[0].legend(title=CURVES, title_fontsize=7, fontsize=8, ncols=2)
     return figure
 
 

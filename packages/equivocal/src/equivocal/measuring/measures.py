@@ -6,56 +6,126 @@ a unit belongs to the answer when a role is asked, and units are taken as indepe
 A network is never asked anything before the first word, so there are no beliefs that the first word
 could change, and the surprise is NaN there.
 
-The world. Let b_t(m) be the exact probability of the event m for a listener who takes the world's
-noise into account and has heard t words, and l_t(m) that of one who takes every sentence literally:
+Exact measures of the world are in `equivocal.measuring.exact`.
 
-    exact_surprise    KL(b_t ‖ b_{t−1}): how far the word moves the inferred meaning         (1)
-    exact_p600        JS(b_t, l_t): how far the inferred meaning departs from the literal    (2)
-                      one; JS is the Jensen–Shannon divergence, from 0 to log 2
-
-in nats. Both are exploratory: Li & Ettinger (2023, Cognition 233, 105359) compute such signals from
-language models, over sentences; here they are exact, over events. JS replaces the Kullback–Leibler
-divergence, which is infinite wherever noise allows a meaning other than the literal one. If the
-words cannot occur without noise, their literal meaning is not an event of the world: the two
-beliefs have no event in common, and (2) is log 2.
-
-A new measure is a function here, a line of `MEASURES`, and a column in
-`equivocal.measuring.words.measure_words`.
+A new measure is a function here or there, a line of `MEASURES`, and a column in
+`equivocal.measuring.words.measure_words`. `describe_columns` makes the dictionary of columns that
+is written beside every table of words.
 """
 
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float
 from scipy.special import expit, rel_entr
 
-from equivocal.world import Utterance, World
-from equivocal.world.corpus import compute_meaning_beliefs
-from equivocal.world.queries import NO_NODE
-
 __all__ = ["MEASURES", "Measure"]
 
 
 class Measure(NamedTuple):
-    """A column of the table of words, as tables and figures describe it."""
+    """A column of the table of words, as tables, figures and the dictionary describe it."""
 
     title: str
+    meaning: str
     signal: str = ""  # the event-related potential that it is linked with, if any
     exploratory: bool = True
     exact: bool = False  # computed from the world, and so the same for every network
 
 
 MEASURES = {
-    "semantic_update": Measure("semantic update", "N400", exploratory=False),
-    "bayesian_surprise": Measure("Bayesian surprise (nats)", "N400"),
-    "p600": Measure("divergence from literal networks (nats)", "P600"),
-    "uncertainty": Measure("uncertainty of beliefs (nats)"),
-    "epistemic": Measure("epistemic uncertainty (nats)"),
-    "exact_surprise": Measure("exact surprise about the event (nats)", "N400", exact=True),
-    "exact_p600": Measure("exact divergence from the literal meaning (nats)", "P600", exact=True),
-    "surprisal": Measure("surprisal (nats)", exact=True),
-    "cloze": Measure("cloze probability", exact=True),
+    "semantic_update": Measure(
+        "semantic update",
+        "sum over gestalt units of how far the word moves each (Rabovsky et al. 2018)",
+        "N400",
+        exploratory=False,
+    ),
+    "bayesian_surprise": Measure(
+        "Bayesian surprise (nats)",
+        "divergence of the beliefs after the word from those before it; none at the first word",
+        "N400",
+    ),
+    "p600": Measure(
+        "departure from the literal reading (nats)",
+        "Jensen–Shannon divergence of the beliefs from literal ones: those of networks trained "
+        "without the world's noise or, in a world without noise, the roles heard so far",
+        "P600",
+    ),
+    "uncertainty": Measure(
+        "uncertainty of beliefs (nats)", "entropy of the beliefs after the word"
+    ),
+    "epistemic": Measure(
+        "epistemic uncertainty (nats)",
+        "part of the uncertainty that the posterior over the last layer accounts for",
+    ),
+    "between_networks": Measure(
+        "uncertainty between networks (nats)",
+        "entropy of the beliefs averaged over networks less the average entropy; one value for "
+        "all networks",
+    ),
+    "exact_surprise": Measure(
+        "exact surprise about the event (nats)",
+        "divergence of the exact beliefs about the event after the word from those before it",
+        "N400",
+        exact=True,
+    ),
+    "exact_p600": Measure(
+        "exact departure from the literal meaning (nats)",
+        "Jensen–Shannon divergence of exact beliefs with the world's noise from those without; "
+        "none in a world without noise",
+        "P600",
+        exact=True,
+    ),
+    "surprisal": Measure(
+        "surprisal (nats)",
+        "−log P(constituent | those before it); infinite where it never follows",
+        exact=True,
+    ),
+    "cloze": Measure("cloze probability", "P(constituent | those before it)", exact=True),
+    "entropy": Measure(
+        "entropy of the event (nats)", "entropy of the exact beliefs about the event", exact=True
+    ),
+    "entropy_reduction": Measure(
+        "entropy reduction (nats)",
+        "how far the word lowers that entropy; below 0 where it raises it",
+        exact=True,
+    ),
+    "frequency": Measure(
+        "frequency of the word", "share of the word among all words of the sentences", exact=True
+    ),
 }
+KEYS = {
+    "paradigm": "name of the table of items",
+    "condition": "condition of the item",
+    "item": "name of the item",
+    "position": "number of the constituent in its sentence, from 1",
+    "word": "the constituent as the participant reads it",
+    "constituent": "what the network hears: a word, after a marker and + if it has one",
+    "critical": "whether it is the critical word",
+    "network": "number of the network, from 0",
+}
+
+
+def describe_columns(columns: Iterable[str]) -> Iterator[dict[str, str]]:
+    """Yield a row of the dictionary for each column of a table of words."""
+    for column in columns:
+        bare = column.removesuffix("_low").removesuffix("_high")
+        name, _, number = bare.partition("_network_")
+        if name in KEYS:
+            meaning, kind = KEYS[name], "key"
+        elif name in MEASURES:
+            meaning, kind = MEASURES[name].meaning, "exact" if MEASURES[name].exact else "network"
+        else:
+            role = name.rpartition("belief_")[2]
+            about = "that the whole reading is meant" if role == "reading" else f"in the {role}"
+            meaning = f"belief {about}, as the sentence's literal reading or `roles` gives it"
+            kind = "exact" if name.startswith("exact_") else "network"
+        if bare != column:
+            meaning = f"end of the 95 % interval over networks: {meaning}"
+        elif number:
+            meaning = f"of network {number}: {meaning}"
+        signal = MEASURES[name].signal if name in MEASURES else ""
+        yield {"column": column, "from": kind, "linked_with": signal, "meaning": meaning}
 
 
 def compute_semantic_update(
@@ -111,62 +181,12 @@ def compute_unit_divergence(
 ) -> Float[np.ndarray, "*others words"]:
     """Compute Σ JS(y, l) over roles and units, of two networks' beliefs y and l, in nats.
 
-    The networks' counterpart of (2): y are the beliefs of a network trained in a world with noise,
-    l those of one trained in the same world without. A network answers any sentence, so impossible
-    ones need no special rule.
-    Linking hypothesis: the P600, as for (2). Exploratory.
+    The networks' counterpart of `exact_p600`. In a world with noise y are the beliefs of a network,
+    l those of one trained in the same world without noise, which answers any sentence, possible or
+    not. In a world without noise l are the roles heard so far, 0 or 1 (logits ±∞).
+    Linking hypothesis: the P600. Exploratory.
     """
     y, other = expit(logits), expit(literal)
     mean = (y + other) / 2
     parts = (rel_entr(p, q) for a in (y, other) for p, q in ((a, mean), (1 - a, 1 - mean)))
     return np.asarray(np.asarray(sum(parts)).sum(axis=(-2, -1)) / 2)
-
-
-def compute_meaning_surprise(
-    beliefs: Float[np.ndarray, "words+1 events"],
-) -> Float[np.ndarray, " words"]:
-    """Compute (1) at each word, from the beliefs before the first word and after each word."""
-    return np.asarray(rel_entr(beliefs[1:], beliefs[:-1]).sum(axis=1))
-
-
-def compute_literal_divergence(
-    inferred: Float[np.ndarray, "times events"], literal: Float[np.ndarray, "times events"]
-) -> Float[np.ndarray, " times"]:
-    """Compute (2) from beliefs with noise and without; the latter are NaN for impossible words."""
-    mean = (inferred + literal) / 2
-    both = (rel_entr(inferred, mean) + rel_entr(literal, mean)).sum(axis=1) / 2
-    heard = np.isfinite(inferred).all(axis=1)
-    spoken = np.isfinite(literal).all(axis=1)
-    return np.asarray(np.where(heard & ~spoken, np.log(2), np.maximum(both, 0)))
-
-
-def compute_surprisal(world: World, utterance: Utterance) -> Float[np.ndarray, " words"]:
-    """Compute −log P(constituent | those before it), exactly, in nats.
-
-    Infinite at a word that never follows, and NaN after it. Its counterpart among people is cloze
-    probability, e^−surprisal.
-    """
-    everything, tokens = world.all_derivations, world.encode(utterance)
-    nodes = [everything.tree.find(tokens[:size]) for size in range(1, len(tokens) + 1)]
-    weight = np.array([0.0 if n == NO_NODE else everything.node_weight[n] for n in nodes])
-    before = np.append(everything.weight.sum(), weight[:-1])
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.asarray(np.log(before) - np.log(weight))
-
-
-def measure_exactly(world: World, utterance: Utterance) -> dict[str, np.ndarray]:
-    """Compute the exact measures of every word; NaN where the world is too large to enumerate."""
-    nothing = np.full(len(utterance), np.nan)
-    if not world.is_exact:
-        return {name: nothing for name, measure in MEASURES.items() if measure.exact}
-    inferred = compute_meaning_beliefs(world, utterance)
-    divergence, surprisal = nothing, compute_surprisal(world, utterance)
-    if world.has_noise:
-        literal = compute_meaning_beliefs(world, utterance, literal=True)
-        divergence = compute_literal_divergence(inferred[1:], literal[1:])
-    return {
-        "exact_surprise": compute_meaning_surprise(inferred),
-        "exact_p600": divergence,
-        "surprisal": surprisal,
-        "cloze": np.exp(-surprisal),
-    }

@@ -8,9 +8,12 @@ the other modules of this folder.
     OUT/posteriors/WORLD/          posteriors over their last layers, reused
     OUT/tables/, OUT/figures/, OUT/measure.toml
 
+Without OUT, networks and posteriors are kept in the user's cache folder.
+
 If a run depends on something new, add it to the settings in `measure`, so that it is recorded.
 """
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -20,23 +23,27 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from equivocal.machine import find_cache_folder
 from equivocal.measuring import readings
+from equivocal.measuring.averages import average_networks
+from equivocal.measuring.check_items import find_warnings
 from equivocal.measuring.findings import (
     summarise_findings,
     tabulate_conditions,
     tabulate_findings,
 )
+from equivocal.measuring.measures import describe_columns
 from equivocal.measuring.paradigms import PARADIGMS, Paradigm, load_paradigm, load_table
 from equivocal.measuring.particles import ROWS, SAMPLER, VARIANCE, sample_particles
 from equivocal.measuring.words import measure_words
 from equivocal.network import Run, TrainingSettings
 from equivocal.network.train_or_load import choose_training, train_or_load
 from equivocal.progress import progress
-from equivocal.result import Figures, Result, describe_run
-from equivocal.store.files import is_plain_name, write_text_atomically
+from equivocal.result import Figures, Result, describe_run, write_tables
+from equivocal.store.files import is_plain_name
 from equivocal.store.folders import announce_overwrite, refuse_foreign_files
 from equivocal.store.locks import hold_folder
-from equivocal.store.store import Store
+from equivocal.store.store import NETWORK_CODE, Store, hash_content
 from equivocal.world import World
 from lastlayer.errors import UserError
 from lastlayer.files import explain_write_errors
@@ -53,7 +60,8 @@ COMPARED = ("items", "beliefs", "worlds", "networks", "seed", "training", "poste
 class MeasureResult(Result):
     """Measures of items, and what became of the findings.
 
-    `tables` holds "words" (a row for each network and word, a column for each measure),
+    `tables` holds "words" (a row for each network and word, a column for each measure), "wide" (a
+    row for each word, averaged over networks, with intervals), "columns" (what they hold),
     "conditions" (each network's mean at the critical words) and, where there are any, "findings"
     (with verdicts), "readings", "shares" and "beliefs" (of sentences with two readings).
     """
@@ -72,6 +80,7 @@ class MeasureResult(Result):
             tables = {
                 name: table[table["paradigm"] == paradigm.name]
                 for name, table in self.tables.items()
+                if "paradigm" in table
             }
             if paradigm.readings:
                 drawn[paradigm.name] = figures.draw_readings(
@@ -86,14 +95,15 @@ class MeasureResult(Result):
 
 def measure(
     items: str | Path | Sequence[str | Path] = PARADIGMS,
-    out: str | Path = "runs/measure",
     *,
     world: str | Path | World | None = None,
     run: str | Path | None = None,
+    out: str | Path | None = None,
     networks: int | None = None,
     seed: Seed | None = None,
     recipe: str | None = None,
     beliefs: str = "posterior",
+    wide: bool = False,
     quick: bool = False,
 ) -> MeasureResult:
     """Measure every word of items with trained networks, and judge what is expected of them.
@@ -103,65 +113,83 @@ def measure(
     items : str, Path or sequence of them
         Paths of tables of items (.csv), names of paradigms or paths of your own (.toml); by default
         the nine paradigms of 2018.
-    out : str or Path
-        Folder for networks, tables and figures. Networks and posteriors in it are reused, so that
-        an interrupted run resumes. The path of a CSV file also writes the table of words there, and
-        everything else to the folder of the same name without its ending.
     world : str, Path or World, optional
         The world of tables of items; paradigms name their own.
     run : str or Path, optional
         A folder that `equivocal train` has written, whose networks and world are used.
+    out : str or Path, optional
+        Folder for networks, tables and figures. Networks and posteriors in it are reused, so that
+        an interrupted run resumes. The path of a CSV file also writes the table of words there, and
+        everything else to the folder of the same name without its ending. Without it nothing is
+        written, and networks are kept in the cache.
     networks, seed : int, optional
-        The number of networks to train, and their seed.
+        The number of networks to train, by default ten, and their seed.
     recipe : {"fast", "paper", "sg2018"}, optional
         How they are trained; see `equivocal.network.settings`.
     beliefs : {"posterior", "trained"}
         Whether beliefs are those of particles of the converged posterior over the last layer, or of
         the trained last layer, which takes less time and has no epistemic uncertainty.
+    wide : bool
+        Whether the CSV file of `out` holds the wide table.
     quick : bool
         Two small networks, only to check that it works; do not report the results.
 
     Returns
     -------
     MeasureResult
-        With `.tables`; already written to `out`.
+        With `.tables`; already written to `out`, if there is one.
 
     Raises
     ------
     UserError
         For unknown names, mistakes in a file, or a folder that holds other networks.
     """
-    began, target = perf_counter(), Path(out)
-    folder = target.with_suffix("") if target.suffix == ".csv" else target
+    began = perf_counter()
     if beliefs not in BELIEFS:
         raise UserError(f"beliefs must be {' or '.join(BELIEFS)}, got {beliefs!r:.80}.")
     trained = None if run is None else Run.load(run)
     training = choose_training(networks, seed, recipe=recipe, quick=quick)
     paradigms = _load_items(items, trained.world if trained else world)
+    for line in find_warnings(paradigms):
+        warnings.warn(line, stacklevel=2)
+    settings = _describe_settings(paradigms, trained.settings if trained else training, beliefs)
+    folder = _choose_folder(out, settings)
     with hold_folder(folder):
         refuse_foreign_files(folder / "networks", ["tables", "figures"])
         parts = [
             _measure_world(part, trained, training, folder, beliefs) for part in _group(paradigms)
         ]
         tables = _join_tables(parts, paradigms)
-        settings = describe_run(
-            began,
-            **_describe_settings(paradigms, trained.settings if trained else training, beliefs),
-        )
         result = MeasureResult(
             name="measure",
             tables=tables,
-            settings=settings,
+            settings=describe_run(began, **settings),
             summary=tuple(_summarise(tables, paradigms)),
             paradigms=tuple(paradigms),
         )
-        announce_overwrite(folder / "measure.toml", settings, COMPARED)
-        with explain_write_errors(folder / "measure.toml"):  # results are never mixed
-            (folder / "measure.toml").unlink(missing_ok=True)
-        result.write(folder)
-        if target != folder:
-            write_text_atomically(target, tables["words"].to_csv(index=False, float_format="%.6g"))
+        if out is not None:
+            _write(result, Path(out), folder, "wide" if wide else "words")
     return result
+
+
+def _choose_folder(out: str | Path | None, settings: dict[str, Any]) -> Path:
+    """Return the folder of all results, or one in the cache that fits the networks."""
+    if out is not None:
+        return Path(out).with_suffix("") if Path(out).suffix == ".csv" else Path(out)
+    key = hash_content(settings["training"], settings["worlds"], code=NETWORK_CODE)
+    return find_cache_folder() / f"measure-{key}"
+
+
+def _write(result: MeasureResult, target: Path, folder: Path, name: str) -> None:
+    """Write everything to the folder, and the table of words to the target with its dictionary."""
+    announce_overwrite(folder / "measure.toml", result.settings, COMPARED)
+    with explain_write_errors(folder / "measure.toml"):  # results are never mixed
+        (folder / "measure.toml").unlink(missing_ok=True)
+    result.write(folder)
+    if target != folder:
+        tables = {target.stem: result.tables[name]}
+        columns = pd.DataFrame(describe_columns(map(str, result.tables[name])))
+        write_tables(target.parent, tables | {f"{target.stem}_columns": columns})
 
 
 def _load_items(
@@ -238,8 +266,11 @@ def _join_tables(
         pd.concat([part[name] for part in parts], ignore_index=True)
         for name in ("words", "readings")
     )
+    wide = average_networks(words)
     tables = {
         "words": words,
+        "wide": wide,
+        "columns": pd.DataFrame(describe_columns(dict.fromkeys([*words, *wide]))),
         "conditions": tabulate_conditions(words, paradigms),
         "findings": tabulate_findings(words, paradigms),
         "readings": read,

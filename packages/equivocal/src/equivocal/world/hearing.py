@@ -17,9 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equivocal.world.grammar import Construction, Disturbance, Grammar
-from equivocal.world.schema import WorldFile
 
-__all__ = ["SAID", "SKIPPED", "Term", "find_noise_share", "list_terms"]
+__all__ = ["SAID", "SKIPPED", "Term", "find_said_roles", "list_terms"]
 
 SAID, SKIPPED = "said", "skipped"
 Words = NDArray[np.bool_]  # (words,)
@@ -31,27 +30,21 @@ class Term(NamedTuple):
 
     construction: int  # as it was meant
     noise: str  # its name, or "" for none
-    factor: float  # of the probability of the noise; below 0 where it did not strike
+    factor: float  # of the probability of the noise; −1 where it did not strike
     roles: Roles
 
 
-def find_noise_share(grammar: Grammar, file: WorldFile, disturbance: Disturbance) -> float:
-    """Return the share of a noise's probability that one of its places has."""
-    name = grammar.constructions[disturbance.heard].noise
-    return disturbance.probability / file.noise[name].probability
-
-
-def list_terms(grammar: Grammar, file: WorldFile, pairs: NDArray[np.int32]) -> Iterator[Term]:
+def list_terms(grammar: Grammar, pairs: NDArray[np.int32]) -> Iterator[Term]:
     """Yield all terms of a prefix; `pairs` are words and markers, as from `World.encode`."""
     plain, every = len(grammar.plain_constructions), np.ones(len(grammar.lexicon.words), dtype=bool)
     for meant, construction in enumerate(grammar.constructions[:plain]):
         noise = [each for each in grammar.disturbances if each.meant == meant]
         for roles in _align(construction, pairs.tolist(), every):
             yield Term(meant, "", 1.0, roles)
-            yield from _disturb(meant, noise, roles, grammar, file, sign=-1.0)
+            yield from _disturb(meant, noise, roles, grammar, sign=-1.0)
         for each in noise:
             for roles in _align(grammar.constructions[each.heard], pairs.tolist(), every):
-                yield from _disturb(meant, [each], roles, grammar, file, sign=1.0)
+                yield from _disturb(meant, [each], roles, grammar, sign=1.0)
 
 
 def _disturb(
@@ -59,7 +52,6 @@ def _disturb(
     noise: list[Disturbance],
     roles: Roles,
     grammar: Grammar,
-    file: WorldFile,
     sign: float,
 ) -> Iterator[Term]:
     """Add to a term what each noise needs, and leave out the noise that cannot have struck."""
@@ -72,8 +64,7 @@ def _disturb(
         if all(
             kind == SAID and said.any() for kind, said in (needed[role] for role, _ in each.needs)
         ):
-            share = find_noise_share(grammar, file, each)
-            yield Term(meant, grammar.constructions[each.heard].noise, sign * share, needed)
+            yield Term(meant, grammar.constructions[each.heard].noise, sign, needed)
 
 
 def _align(
@@ -98,3 +89,24 @@ def _hear(
     (word, marker), *left = pairs
     if construction.find_markers(role, np.array([word], dtype=np.int32))[0] == marker:
         yield np.arange(len(every)) == word, left
+
+
+def find_said_roles(grammar: Grammar, pairs: NDArray[np.int32]) -> dict[int, int]:
+    """Return the word in each role as a literal reader takes it, who knows no events.
+
+    Of all ways to read the words as the beginning of a construction, those with the fewest roles
+    left out count, among them those with the fewest words in a role that they never have; and
+    roles on which these agree. Empty where the words are of no construction.
+    """
+    fillers = {role: grammar.collect_fillers(role) for role in range(len(grammar.lexicon.roles))}
+    readings: dict[tuple[int, int], list[dict[int, int]]] = {}
+    every = np.ones(len(grammar.lexicon.words), dtype=bool)
+    for construction in grammar.plain_constructions:
+        for roles in _align(construction, pairs.tolist(), every):
+            said = {r: int(words.argmax()) for r, (kind, words) in roles.items() if kind == SAID}
+            action = said.get(grammar.action_role)
+            if action is None or action in fillers[grammar.action_role]:
+                odd = sum(word not in fillers[role] for role, word in said.items())
+                readings.setdefault((len(roles) - len(said), odd), []).append(said)
+    best = readings[min(readings)] if readings else [{}]
+    return {r: w for r, w in best[0].items() if all(other.get(r) == w for other in best)}

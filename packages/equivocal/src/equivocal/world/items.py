@@ -1,14 +1,16 @@
 """Sentences as data: a CSV file with one row for each condition and item.
 
-    condition,item,sentence,critical_word,tracked_units,rival_units
+    condition,item,sentence,critical,tracked_units,rival_units
     congruent,dinner,"during dinner, the woman eats the pizza",eats,agent=woman; patient=pizza,
     reversal,dinner,"during dinner, the pizza eats the woman",eats,agent=pizza; patient=woman,
 
 The stimuli of a study, the items of a paradigm and those of a construction are all such files; each
 kind of file needs some of the last three columns and may leave out the others.
 
-`sentence` has known words in any order; it may be a prefix of a sentence. `critical_word` is one of
-its words: the last occurrence counts, and where none is given, the last word of the sentence.
+`sentence` has known words in any order; it may be a prefix of a sentence. `critical` (or
+`critical_word`) is one of its words, of which the last occurrence counts, or the number of a
+constituent; where none is given, it is the last. `roles`, such as `agent=pizza; patient=woman`, is
+the intended reading, where it is not the one that the sentence's construction gives.
 `tracked_units` are the units that the sentence's syntax indicates, as `probe=unit; probe=unit`; a
 probe is a role ("who is the agent?") or a word ("what part does the telescope play?").
 `rival_units` are those of another reading, for the same probes.
@@ -65,6 +67,7 @@ class Item:
     critical: int
     tracked: dict[str, str] = field(default_factory=dict)
     rivals: dict[str, str] = field(default_factory=dict)
+    roles: dict[str, str] = field(default_factory=dict)  # word by role, where the file says so
 
 
 @dataclass(frozen=True)
@@ -158,7 +161,8 @@ def _check_names(cells: dict[str, str], conditions: Collection[str] | None) -> N
 
 def _parse_item(cells: dict[str, str], world: World) -> Item:
     """Parse the sentence of a row, with its critical word and its units."""
-    utterance = world.parse(cells["sentence"])
+    with _locate_mistakes("sentence"):
+        utterance = world.parse(cells["sentence"])
     if len(utterance) > MOST_WORDS:
         raise UserError(f"a sentence has at most {MOST_WORDS} words; shorten it.")
     columns = ("tracked_units", "rival_units")
@@ -168,20 +172,29 @@ def _parse_item(cells: dict[str, str], world: World) -> Item:
             f"rival_units asks {join_names(rivals)} and tracked_units {join_names(tracked)}; give "
             "both for the same probes."
         )
-    critical = _find_critical(cells.get("critical_word", ""), utterance, world)
-    return Item(cells["condition"], cells["item"], utterance, critical, tracked, rivals)
+    column = "critical" if cells.get("critical") else "critical_word"
+    critical = _find_critical(cells.get(column, ""), column, utterance, world)
+    roles = _parse_roles(cells.get("roles", ""), world)
+    return Item(cells["condition"], cells["item"], utterance, critical, tracked, rivals, roles)
 
 
-def _find_critical(text: str, utterance: Utterance, world: World) -> int:
+def _find_critical(text: str, column: str, utterance: Utterance, world: World) -> int:
     """Return the last position of the critical word in any inflection; by default the last word."""
     if not text:
         return len(utterance)
-    with _locate_mistakes("critical_word"):
+    if text.isdecimal():
+        if not 1 <= int(text) <= len(utterance):
+            raise UserError(
+                f"{column} {text:.20} is not the number of a constituent; there are "
+                f"{len(utterance)}: {join_names(utterance.words)}."
+            )
+        return int(text)
+    with _locate_mistakes(column):
         wanted = world.parse(text).constituents[-1].word
     places = [place for place, part in enumerate(utterance, start=1) if part.word == wanted]
     if not places:
         raise UserError(
-            f"critical_word {text!r:.80} is not in the sentence; give one of its words: "
+            f"{column} {text!r:.80} is not in the sentence; give one of its words: "
             f"{join_names(utterance.words)}."
         )
     return places[-1]
@@ -199,6 +212,19 @@ def _parse_units(cells: dict[str, str], column: str, world: World) -> dict[str, 
             check_known(unit, world.units, "unit")
             units[probe] = unit
     return units
+
+
+def _parse_roles(text: str, world: World) -> dict[str, str]:
+    """Parse a cell such as `agent=pizza; patient=woman`."""
+    roles = {}
+    with _locate_mistakes("roles"):
+        for pair in filter(None, (part.strip() for part in text.split(";"))):
+            role, sign, word = (part.strip() for part in pair.partition("="))
+            if not sign:
+                raise UserError(f"write role=word; role=word, not {pair!r:.80}.")
+            check_known(role, world.roles, "role")
+            roles[role] = world.parse(word).constituents[-1].word
+    return roles
 
 
 def _check_balance(items: Items, path: str | Path) -> None:

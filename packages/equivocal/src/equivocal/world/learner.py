@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from equivocal.world.corpus import Corpus
 from equivocal.world.errors import ImpossibleSentenceError
 from equivocal.world.grammar import NO_FILLER
-from equivocal.world.hearing import SAID, SKIPPED, Term, find_noise_share, list_terms
+from equivocal.world.hearing import SAID, SKIPPED, Term, list_terms
 from equivocal.world.spelling import Utterance
 from equivocal.world.world import World
 from lastlayer.errors import check_known
@@ -182,8 +182,7 @@ class CountingLearner(Learner):
                 fits = self._meant == each.meant
                 for role, words in each.needs:
                     fits &= self.rows.said[:, role] & words[self.rows.fillers[:, role]]
-                share = find_noise_share(grammar, self.world.file, each)
-                possible += share * float(self.rows.weight[fits].sum())
+                possible += float(self.rows.weight[fits].sum())
                 heard = self.rows.construction == each.heard
                 struck += float(self.rows.weight[heard].sum())
         return struck, possible - struck
@@ -208,7 +207,7 @@ class CountingLearner(Learner):
         choices = _Choices(self, draws)
         shape = 1 if draws is None else draws
         units, total = np.zeros((shape, len(world.units))), np.zeros(shape)
-        for term in list_terms(grammar, world.file, world.encode(text)):
+        for term in list_terms(grammar, world.encode(text)):
             by_filler = _Sum(self, choices, term, role).compute()  # (draws, words + 1)
             if term.noise:
                 by_filler = by_filler * choices.noise(term.noise)[:, None]

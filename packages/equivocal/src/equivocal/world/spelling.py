@@ -13,7 +13,7 @@ import re
 import unicodedata
 from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -195,9 +195,10 @@ _PASSIVE = frozenset(split_words("am are be been being by is was were"))
 class Constituent:
     """The input of the model at one step: a word, perhaps with a marker."""
 
-    text: str  # as typed, without articles
+    text: str  # without articles, capitals and punctuation
     word: str
     marker: str | None = None
+    read: str = field(default="", compare=False)  # as typed, with all of that
 
     @property
     def tokens(self) -> tuple[str, ...]:
@@ -256,6 +257,20 @@ class Spellings:
     longest: int  # phrase, in words
 
 
+def _split_regions(text: str, ends: list[int]) -> list[str]:
+    """Split a text as typed into regions; `ends` is how many words are left after each.
+
+    >>> _split_regions("The dog, perhaps, chases the cat.", [4, 2, 0])
+    ['The dog,', 'perhaps, chases', 'the cat.']
+    """
+    pieces = text.split()
+    left = [len(split_words(" ".join(pieces[start:]))) for start in range(len(pieces) + 1)]
+    # a piece such as "ice-cream" may have several words; it belongs to the first that ends in it
+    cuts = [next(n for n, count in enumerate(left) if count <= end) for end in ends]
+    cuts[-1] = len(pieces)
+    return [" ".join(pieces[start:stop]) for start, stop in zip([0, *cuts], cuts, strict=False)]
+
+
 class Parser:
     """Parses text of one world; `spellings` is all that another parser needs."""
 
@@ -278,7 +293,7 @@ class Parser:
                 f"the sentence has {len(text)} characters, at most {MAX_CHARACTERS}; shorten it."
             )
         heard = split_words(text)
-        constituents: list[Constituent] = []
+        constituents, ends = list[Constituent](), list[int]()  # ends: words left after each
         waiting: str | None = None  # a marker's spelling that waits for its word
         while heard:
             size = self._match_phrase(heard)
@@ -290,6 +305,7 @@ class Parser:
             phrase, heard = " ".join(heard[:size]), heard[size:]
             if phrase in self.spellings.words:
                 constituents.append(self._build_constituent(phrase, waiting))
+                ends.append(len(heard))
                 waiting = None
             elif waiting is not None:
                 raise UserError(f"{waiting!r} is followed by {phrase!r}; put a word between them.")
@@ -301,7 +317,9 @@ class Parser:
             raise UserError(
                 f"the sentence {text!r} is empty; write at least one word of the world."
             )
-        return Utterance(tuple(constituents))
+        regions = _split_regions(text, ends)
+        parts = zip(constituents, regions, strict=True)
+        return Utterance(tuple(replace(part, read=region) for part, region in parts))
 
     def _match_phrase(self, heard: list[str]) -> int:
         """Return how many words the longest known phrase at the start has; 0 for none."""
