@@ -67,7 +67,11 @@ def test_a_table_of_items_is_measured_by_trained_networks(
 ) -> None:
     small_run.save(tmp_path / "train")
     items = chase_file.with_suffix(".csv")
-    where: dict[str, Any] = {"run": tmp_path / "train", "folder": tmp_path / "words.csv", "beliefs": "trained"}
+    where: dict[str, Any] = {
+        "run": tmp_path / "train",
+        "folder": tmp_path / "words.csv",
+        "beliefs": "trained",
+    }
     with pytest.warns(UserWarning, match=DIFFERS):
         command(items=[items], **where)
     words = pd.read_csv(tmp_path / "words.csv")
@@ -100,7 +104,11 @@ def test_nothing_need_be_written(
 @pytest.mark.filterwarnings("ignore:chase")
 def test_the_table_may_be_wide(small_run: Run, chase_file: Path, tmp_path: Path) -> None:
     small_run.save(tmp_path / "train")
-    where: dict[str, Any] = {"run": tmp_path / "train", "folder": tmp_path / "words.csv", "beliefs": "trained"}
+    where: dict[str, Any] = {
+        "run": tmp_path / "train",
+        "folder": tmp_path / "words.csv",
+        "beliefs": "trained",
+    }
     with pytest.warns(UserWarning, match=DIFFERS):
         command(items=[chase_file.with_suffix(".csv")], **where, wide=True)
     assert len(pd.read_csv(tmp_path / "words.csv")) == 13
