@@ -1,21 +1,25 @@
 """Uncertainty about reversals with a known answer: the tables of docs/doubt.md and docs/paper.md.
 
+    python -m benchmarks.frontier registered     registered_fast.csv, registered_fast_verdicts.csv
     python -m benchmarks.frontier corpora --corpora 5 --recipe paper    frontier_corpora_paper.csv
     python -m benchmarks.frontier full           frontier_summary.csv, frontier_example.csv
-    python -m benchmarks.frontier baselines      frontier_baselines.csv: temperatures, and ½
     python -m benchmarks.frontier layers         frontier_layers.csv: posteriors over more layers
-    python -m benchmarks.frontier draw           docs/images/frontier.png, of what is recorded
+    python -m benchmarks.frontier draw           docs/images/frontier.png, of the first
 
-`corpora`: ten networks each on corpora of the seeds 0, 1, …; rows with corpus `all` have intervals
-over corpora. `full` takes hours without a GPU, `layers` needs one. Runs go to `--out` and are
-resumed; the tables go to `benchmarks/results`, where frontier.json records the machine and commit
-of each. `--quick` (small networks) writes to `quick/`.
+`registered`: what `equivocal.doubt.registration` says, in the world `graded`; a row for each kind,
+setting and corpus, the mean over its networks. `--seeds 3 4` takes some of the corpora and adds
+them to what is recorded. The others are of the world `slips`; `corpora`: ten networks each on
+corpora of the seeds 0, 1, …; rows with corpus `all` have intervals over corpora. `full` takes hours
+without a GPU, `layers` needs one. Runs go to `--out` and are resumed; the tables go to
+`benchmarks/results`, where frontier.json records the machine and commit of each. `--quick` (small
+networks) writes to `quick/`.
 """
 
 import argparse
 import json
 import sys
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,18 +27,54 @@ import pandas as pd
 
 from benchmarks.machine import RESULTS, describe_machine
 from equivocal.doubt.figures import draw_frontier
-from equivocal.doubt.frontier import TEMPERATURE, find_pareto, summarise_frontier
+from equivocal.doubt.frontier import summarise_frontier
 from equivocal.doubt.kinds import KindSettings
 from equivocal.doubt.layers import LAYERS
+from equivocal.doubt.registration import judge, read_registration
 from equivocal.doubt.run import compare_uncertainty
 from equivocal.network.train_or_load import choose_training
 from equivocal.result import write_tables
 from equivocal.store.files import write_text_atomically
 
 IMAGE = Path(__file__).parents[1] / "docs" / "images" / "frontier.png"
-ERRORS = ["kl_reversal", "kl_congruent"]
-FEWEST = KindSettings(evidence=(1.0,), other_variances=(), rates=(), sizes=(2, 5, 10))
+STRENGTH = ["kind", "setting"]
+FEWEST = KindSettings(
+    evidence=(1.0,),
+    other_variances=(),
+    dropout=(),
+    smoothing=(),
+    word_noise=(),
+    sizes=(2, 5, 10),
+)
+REGISTERED = KindSettings(
+    evidence=(1.0, "sentence"),
+    other_variances=(0.1,),
+    other_evidence=(1 / 300,),
+    dropout=(0.1,),
+    sizes=(2, 5),
+)
+ONCE = {"dropout": (), "smoothing": (), "word_noise": ()}
 Tables = dict[str, pd.DataFrame]
+
+
+def measure_registered(arguments: argparse.Namespace) -> Tables:
+    """Measure the networks of the registered corpora, and judge all that are recorded so far."""
+    plan, name = read_registration(), f"registered_{arguments.recipe}"
+    recorded = arguments.results / f"{name}.csv"
+    table = pd.read_csv(recorded) if recorded.exists() else pd.DataFrame({"corpus": []})
+    for seed in plan["seeds"] if arguments.seeds is None else arguments.seeds:
+        changes = {"recipe": arguments.recipe, "quick": arguments.quick}
+        training = choose_training(arguments.networks or plan["networks"], seed, **changes)
+        settings = replace(REGISTERED, **ONCE) if arguments.once else REGISTERED
+        folder = arguments.out / name / f"seed_{seed}"
+        found = compare_uncertainty(plan["world"], folder, training=training, settings=settings)
+        own = found.tables["frontier"].drop(columns=["converged", "message"])
+        keys = own[~own["network"].str.startswith("all but")].groupby(STRENGTH, sort=False)
+        means = keys.mean(numeric_only=True).assign(corpus=seed, network="mean")
+        means = means.assign(networks=keys.size()).reset_index()
+        table = pd.concat([table[table["corpus"] != seed], means], ignore_index=True)
+        write_tables(arguments.results, {name: table})
+    return {name: table, f"{name}_verdicts": judge(table)}
 
 
 def measure_corpora(arguments: argparse.Namespace) -> Tables:
@@ -58,14 +98,6 @@ def measure_full(arguments: argparse.Namespace) -> Tables:
     return {f"frontier_{name}": found[name] for name in ("summary", "example")}
 
 
-def measure_baselines(arguments: argparse.Namespace) -> Tables:
-    """Measure ten networks beside their temperatures and the answer ½."""
-    training = choose_training(None if arguments.quick else 10, None, quick=arguments.quick)
-    folder = arguments.out / "baselines"
-    found = compare_uncertainty("slips", folder, training=training, settings=FEWEST)
-    return {"frontier_baselines": found.tables["summary"]}
-
-
 def measure_layers(arguments: argparse.Namespace) -> Tables:
     """Map the frontier of eight networks with posteriors over more layers."""
     how: dict[str, Any] = {"quick": True} if arguments.quick else {"networks": 8}
@@ -84,22 +116,16 @@ def write_results(folder: Path, tables: Mapping[str, pd.DataFrame], command: str
 
 
 def draw_recorded(arguments: argparse.Namespace) -> Tables:
-    """Draw the recorded frontier, with the posteriors over more layers and the temperatures."""
-    summary, *others = (
-        pd.read_csv(arguments.results / f"frontier_{name}.csv")
-        for name in ("summary", "layers", "baselines")
-    )
-    more = (own[own["kind"].isin([*LAYERS, TEMPERATURE])] for own in others)
-    every = pd.concat([summary, *more], ignore_index=True)
-    every["on_frontier"] = find_pareto(every[ERRORS].to_numpy())
-    draw_frontier(every).savefig(IMAGE)
+    """Draw the registered comparison, with intervals over corpora."""
+    table = pd.read_csv(arguments.results / f"registered_{arguments.recipe}.csv")
+    draw_frontier(summarise_frontier(table)).savefig(IMAGE)
     return {}
 
 
 MEASURES = {
+    "registered": measure_registered,
     "corpora": measure_corpora,
     "full": measure_full,
-    "baselines": measure_baselines,
     "layers": measure_layers,
     "draw": draw_recorded,
 }
@@ -110,7 +136,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("part", choices=MEASURES)
     parser.add_argument("--corpora", type=int, default=5, help="of `corpora`")
-    parser.add_argument("--recipe", choices=("fast", "paper"), default="fast", help="of `corpora`")
+    parser.add_argument("--recipe", choices=("fast", "paper"), default="fast")
+    parser.add_argument("--seeds", type=int, nargs="+", help="of `registered`")
+    parser.add_argument("--networks", type=int, help="of `registered`, with each corpus")
+    parser.add_argument(
+        "--once", action="store_true", help="only kinds that need no other training"
+    )
     parser.add_argument("--out", type=Path, default=Path("runs/frontier"))
     parser.add_argument("--results", type=Path, default=RESULTS)
     parser.add_argument("--quick", action="store_true", help="does it run? not to be quoted")

@@ -47,6 +47,7 @@ __all__ = [
     "average_beliefs",
     "divide_logits",
     "pool_gaussian",
+    "pool_logits",
     "pool_members",
     "pool_particles",
 ]
@@ -146,7 +147,13 @@ def _apply_layer(psi: Array, theta: Array) -> Array:
 
 def pool_gaussian(psi: Float[np.ndarray, "questions D"], posterior: Posterior) -> PooledBeliefs:
     """Average beliefs over a Gaussian posterior of last layers, by quadrature along each logit."""
-    mean, sd = posterior.logits(psi.astype(posterior.mean.dtype))
+    return pool_logits(*posterior.logits(psi.astype(posterior.mean.dtype)))
+
+
+def pool_logits(
+    mean: Float[np.ndarray, "questions units"], sd: Float[np.ndarray, "questions units"]
+) -> PooledBeliefs:
+    """Average beliefs over Gaussian logits, by quadrature."""
     logits = Partial(_follow_logit, mean.astype(np.float64), sd.astype(np.float64))  # type: ignore[no-untyped-call]
     count = FEWEST_NODES
     while sd.max() * 16 / (count - 1) > WIDEST:

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 HEADS = {
     "kl_reversal": "reversals",
     "kl_congruent": "congruent",
+    "skill": "skill",
+    "spread_ratio": "spread",
+    "spread_rank": "its rank",
     "nll_excess": "above truth",
     "brier": "Brier",
     "calibration_error": "calibration",
@@ -75,7 +78,8 @@ def doubt(
 
 def _show_frontier(summary: "pd.DataFrame", networks: int) -> None:
     """Print the settings on the frontier, the trained network, and each kind's last setting."""
-    shown = ~summary.duplicated("kind", keep="last") | summary["on_frontier"]
+    ends = ~summary.duplicated("kind", keep="last") | (summary["setting"] == "held-out")
+    shown = ends | summary["on_frontier"]
     heads = {name: head for name, head in HEADS.items() if name in summary}
     rows = []
     for _, row in summary[shown | (summary["value"] == 1)].iterrows():

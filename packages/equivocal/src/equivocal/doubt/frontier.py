@@ -1,4 +1,4 @@
-"""Tables: the errors of every kind of uncertainty, of baselines, and of ensembles of networks.
+"""Tables: the scores of every kind of uncertainty, of learners, and of ensembles of networks.
 
 In a world where reversals are possible, more uncertainty brings beliefs about them closer to the
 truth, and moves beliefs about ordinary sentences away from it. As its strength varies, each kind
@@ -11,20 +11,22 @@ and its interval is the jackknife's, with each network left out in turn. With se
 intervals are t intervals over their means.
 
 Whatever moves beliefs towards ½ comes closer to true beliefs near ½. So baselines that know nothing
-of the uncertainty of the weights stand beside all kinds (`BASELINES`): the trained network's logits
-divided by a temperature, which in the limit answers ½ to every question.
+of the uncertainty of the weights stand beside all kinds, and learners who count what networks heard
+(`kinds`, `learners`). Learners and the oracle's temperature are not on the frontier: they know what
+no network does.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import pandas as pd
 from scipy import stats
 
-from equivocal.doubt.answers import Answers, Setting, Strength
-from equivocal.doubt.kinds import POSTERIOR, SAMPLER, TRAINED, Asked
+from equivocal.doubt.answers import Answers, Setting
+from equivocal.doubt.kinds import POSTERIOR, SAMPLER, TEMPERATURE, TRAINED
+from equivocal.doubt.learners import COUNTS, LEARNERS
 from equivocal.errors import format_number
 from equivocal.statistics.summaries import compare_with_zero
 from equivocal.truth import (
@@ -32,55 +34,44 @@ from equivocal.truth import (
     PooledBeliefs,
     ReversalQuestions,
     average_beliefs,
-    divide_logits,
 )
 
-ENSEMBLE, TEMPERATURE = "deep ensemble", "temperature"
+ENSEMBLE = "deep ensemble"
 ENSEMBLES = {  # and the kind whose answers are averaged over networks
     ENSEMBLE: TRAINED,
     "ensemble of samplers": SAMPLER,
     "ensemble of posteriors": POSTERIOR,
 }
-DIVISORS = (1.1, 1.2, 1.5, 2.0, np.inf)  # of logits
 COSTS = ("seconds", "megabytes")
 STRENGTH = ("value", "prior_variance", "time")
 HEAD = ("kind", "setting", "network", "corpus")
-UNBOUNDED = ("kl_reversal", "kl_congruent", "nll_excess", "brier")  # scores without maximum
+ERRORS = ("kl_reversal", "kl_congruent", "nll_excess", "brier")
+SIGNED = ("skill", "skill_counts", "slope", "correlation", "spread_rank", "error_rank")
+UNBOUNDED = (*ERRORS, "spread_ratio")  # scores without maximum
 LEAST = 1e-9  # networks that differ by less are equal
 
 
-def cool_network(trained: Answers) -> Answers:
-    """Return the answers of a trained network with its logits divided by each temperature."""
-    (beliefs,) = (PooledBeliefs(*own) for own in zip(*trained.beliefs, strict=True))
-    return Answers.collect(
-        [
-            Strength(
-                Setting("½ everywhere" if np.isinf(T) else f"logits / {T:g}", T),
-                divide_logits(beliefs, T),
-            )
-            for T in DIVISORS
-        ]
-    )
+class Scores(Protocol):
+    """Scores of beliefs, by name; see `scores` and `reversal_scores`."""
 
-
-# a baseline is a function of the answers of one trained network
-BASELINES: dict[str, Callable[[Answers], Answers]] = {TEMPERATURE: cool_network}
+    def measure(self, beliefs: PooledBeliefs) -> dict[str, np.ndarray]:
+        """Return an array for each score, with a number for each setting."""
 
 
 def tabulate_frontier(
-    asked: Asked,
+    scores: Scores,
     answers: Mapping[str, Sequence[Answers]],
     sizes: Sequence[int],
     one: tuple[float, float],
 ) -> pd.DataFrame:
-    """Measure every kind, setting and network, the baselines, and ensembles of networks.
+    """Measure every kind, setting and network, learners, and ensembles of networks.
 
     Parameters
     ----------
-    asked : Asked
-        The questions.
+    scores : Scores
+        What is measured.
     answers : mapping of str to sequence of Answers
-        The answers of each network, by kind.
+        The answers of each network, by kind; learners have one.
     sizes : sequence of int
         Sizes of deep ensembles, besides that of all networks; larger ones are left out.
     one : (float, float)
@@ -89,18 +80,15 @@ def tabulate_frontier(
     Returns
     -------
     DataFrame
-        Columns kind, setting, network, the scores of `asked`, costs, the strength as a number
-        (`value`) and, for posteriors, the prior variance, the sampler time τ, which the setting
-        names, too, and the sampler's verdict. Ensembles have rows for all networks ("all") and all
-        but one.
+        Columns kind, setting, network, the scores, costs, the strength as a number (`value`) and,
+        for posteriors, the prior variance, the sampler time τ, and the sampler's verdict. Ensembles
+        have rows for all networks ("all") and all but one.
     """
-    every = {
-        **answers,
-        **{name: [*map(cool, answers[TRAINED])] for name, cool in BASELINES.items()},
-    }
     rows = [
-        _measure(asked, own.beliefs, own.settings).assign(kind=kind, network=str(network))
-        for kind, networks in every.items()
+        _measure(scores, own.beliefs, own.settings).assign(
+            kind=kind, network="none" if kind in LEARNERS else str(network)
+        )
+        for kind, networks in answers.items()
         for network, own in enumerate(networks)
     ]
     count = len(answers[TRAINED])
@@ -109,18 +97,18 @@ def tabulate_frontier(
             continue
         own_sizes = {size for size in sizes if 2 <= size < count} if kind == ENSEMBLE else set()
         for size in sorted(own_sizes | {count}):
-            rows.append(_measure_ensemble(asked, kind, answers[member], size, one))
-    return name_times(pd.concat(rows, ignore_index=True))
+            rows.append(_measure_ensemble(scores, kind, answers[member], size, one))
+    return pd.concat(rows, ignore_index=True)
 
 
-def _measure(asked: Asked, beliefs: PooledBeliefs, settings: Sequence[Setting]) -> pd.DataFrame:
+def _measure(scores: Scores, beliefs: PooledBeliefs, settings: Sequence[Setting]) -> pd.DataFrame:
     """Return a row for each setting: its scores, strength and costs."""
     about = pd.DataFrame(settings, columns=Setting._fields).rename(columns={"label": "setting"})
-    return pd.DataFrame(asked.measure(beliefs)).join(about)
+    return pd.DataFrame(scores.measure(beliefs)).join(about)
 
 
 def _measure_ensemble(
-    asked: Asked, kind: str, answers: Sequence[Answers], size: int, one: tuple[float, float]
+    scores: Scores, kind: str, answers: Sequence[Answers], size: int, one: tuple[float, float]
 ) -> pd.DataFrame:
     """Return the rows of ensembles of `size` networks, from all networks and from all but one."""
     every = list(range(len(answers)))
@@ -134,7 +122,7 @@ def _measure_ensemble(
     @cache
     def measure(members: frozenset[int]) -> pd.DataFrame:
         parts = [PooledBeliefs(*(part[:settle] for part in answers[i].beliefs)) for i in members]
-        return pd.DataFrame(asked.measure(average_beliefs(parts)))
+        return pd.DataFrame(scores.measure(average_beliefs(parts)))
 
     parts = []
     for name, networks in {"all": every, **rest}.items():
@@ -189,7 +177,7 @@ def list_scores(table: pd.DataFrame) -> list[str]:
 
 def list_errors(table: pd.DataFrame) -> list[str]:
     """List the scores that a setting on the frontier has to beat."""
-    return [name for name in list_scores(table) if name in UNBOUNDED]
+    return [name for name in list_scores(table) if name in ERRORS]
 
 
 def summarise_frontier(table: pd.DataFrame) -> pd.DataFrame:
@@ -224,7 +212,11 @@ def summarise_frontier(table: pd.DataFrame) -> pd.DataFrame:
         row |= {name: float(own[name].iloc[0]) for name in STRENGTH}
         rows.append(row)
     summary = pd.DataFrame(rows)
-    summary.insert(2, "on_frontier", find_pareto(summary[list_errors(table)].to_numpy()))
+    # learners and the oracle know what no network does
+    fair = ~(summary["kind"].isin(LEARNERS) | (summary["setting"] == "oracle"))
+    best = np.zeros(len(summary), dtype=bool)
+    best[fair] = find_pareto(summary.loc[fair, list_errors(table)].to_numpy())
+    summary.insert(2, "on_frontier", best)
     return summary
 
 
@@ -240,7 +232,8 @@ def _summarise_score(own: pd.DataFrame, name: str) -> dict[str, float]:
     if len(values) == 1:
         half = _compute_jackknife(own.loc[left_out, name].to_numpy(float))
         ends = [test.mean - half, test.mean + half]
-    low, high = np.clip(ends, 0, np.inf if name in UNBOUNDED else 1)
+    least = -np.inf if name in SIGNED else 0
+    low, high = np.clip(ends, least, np.inf if name in (*UNBOUNDED, *SIGNED) else 1)
     return {name: test.mean, f"{name}_low": float(low), f"{name}_high": float(high)}
 
 
@@ -294,41 +287,52 @@ def tabulate_example(
 
 
 def describe_frontier(summary: pd.DataFrame) -> str:
-    """Say which kind comes closest to the truth, and at what cost."""
-    errors = list_errors(summary)
-    trained = summary[summary["kind"] == TRAINED].iloc[0]
-    best = summary.iloc[int(summary[errors[0]].argmin())]
-    said = [f"Closest to the truth: {_describe_errors(best, errors)}{_describe_cost(best)}."]
-    if "kl_congruent" in errors:
-        affordable = summary[summary["kl_congruent"] <= 2 * trained["kl_congruent"]]
-        best = affordable.iloc[int(affordable["kl_reversal"].argmin())]
-        said = [
-            "Nearest to the truth on reversals, with at most twice the trained network's error on "
-            f"congruent sentences: {_describe_errors(best, errors)}{_describe_cost(best)}.",
-            said[0].replace("Closest to the truth", "At any price"),
-        ]
-    beside = [trained, *(own.iloc[-1] for own in _select_compared(summary))]
-    said.append(f"For comparison: {'; '.join(_describe_errors(row, errors) for row in beside)}.")
-    if "auroc" in summary:
-        said.append(_describe_detection(summary))
-    return " ".join(said)
+    """Say what the kinds of uncertainty are worth, beside baselines and learners."""
+    if "kl_reversal" in summary:
+        return " ".join([_describe_ladder(summary), _describe_posteriors(summary)])
+    trained, best = summary[summary["kind"] == TRAINED].iloc[0], _find_best(summary, "nll_excess")
+    return (
+        f"Closest to the truth: {_name_row(best)}, {format_number(best['nll_excess'])} nats away, "
+        f"for {format_number(best['seconds'])} s and {format_number(best['megabytes'])} MB beyond "
+        f"one network; {TRAINED}, {format_number(trained['nll_excess'])} nats. "
+        + _describe_detection(summary)
+    )
 
 
-def _select_compared(summary: pd.DataFrame) -> list[pd.DataFrame]:
-    """Select the last step of the paper's sampler and a temperature, where there are any."""
-    cooled = (summary["kind"] == TEMPERATURE) & (summary["value"] == 1.2)
-    return [own for own in (summary[summary["kind"] == SAMPLER], summary[cooled]) if len(own)]
+def _describe_ladder(summary: pd.DataFrame) -> str:
+    """Say how far the trained network, the constant and learners are from the truth."""
+    first = summary.drop_duplicates("kind").set_index("kind")["kl_reversal"].map(format_number)
+    return (
+        f"On reversals a trained network is {first[TRAINED]} nats from the truth, the best "
+        f"constant {first['constant']}, a learner who counted the same sentences {first[COUNTS]}, "
+        f"one who knows the form of the world {first['learner-form']}; with one temperature, "
+        f"chosen on held-out sentences, the network is {first[TEMPERATURE]} away."
+    )
 
 
-def _describe_errors(row: pd.Series, errors: Sequence[str]) -> str:
-    """Return the kind and setting of a row of a summary, with its errors."""
-    others = f" (congruent: {row['kl_congruent']:.4f})" if "kl_congruent" in errors else ""
-    return f"{row['kind']} ({row['setting']}), {format_number(row[errors[0]])} nats away{others}"
+def _describe_posteriors(summary: pd.DataFrame) -> str:
+    """Say which posterior of a single network is nearest, and what its spread is worth."""
+    cooled = summary[summary["kind"] == TEMPERATURE].iloc[0]
+    best = _find_best(summary[summary["kind"].isin([SAMPLER, POSTERIOR])], "kl_reversal")
+    errors = ["kl_reversal", "kl_congruent"]
+    own, other = (
+        " and ".join(format_number(row[name]) for name in errors) for row in (best, cooled)
+    )
+    finds = "better" if best["aurc"] < best["aurc_entropy"] else "no better"
+    return (
+        f"The posterior of one network that is nearest on reversals is {_name_row(best)}: {own} "
+        f"on reversals and congruent sentences, with the temperature {other}. Its spread is "
+        f"{format_number(best['spread_ratio'])} times that of the counting learner, with a rank "
+        f"correlation of {best['spread_rank']:.2f}, and finds wrong beliefs {finds} than entropy."
+    )
 
 
-def _describe_cost(row: pd.Series) -> str:
-    seconds, megabytes = (format_number(row[name]) for name in COSTS)
-    return f", for {seconds} s and {megabytes} MB beyond one network"
+def _find_best(summary: pd.DataFrame, error: str) -> pd.Series:
+    return summary.iloc[int(summary[error].argmin())]
+
+
+def _name_row(row: pd.Series) -> str:
+    return f"{row['kind']} ({row['setting']})"
 
 
 def _describe_detection(summary: pd.DataFrame) -> str:

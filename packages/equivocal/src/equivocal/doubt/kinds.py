@@ -6,8 +6,16 @@
     MC dropout         a network trained with dropout, one for each rate (Gal & Ghahramani 2016)
     query, all         posteriors over more layers (`layers`)
 
-A new kind is a function of a `Subject` that yields strengths, and a row of `KINDS`. Baselines and
-ensembles of networks follow from these answers, and have tables of their own in `frontier`.
+and baselines, which know nothing of what the data say about the weights:
+
+    temperature        logits divided by one number: chosen on the sentences held out of training,
+                       or by the truth itself ("oracle"), or fixed
+    prior              N(θ̂, v I), the prior about the trained weights, without any data
+    label smoothing    a network whose answers in training were moved towards ½
+    word noise         a network that heard a word dropped or exchanged now and then
+
+A new kind is a function of a `Subject` that yields strengths, and a row of `KINDS`. Learners, which
+need no network, are in `learners`; ensembles follow from the answers of networks (`frontier`).
 
 A member of MC dropout has a mask of hidden units for all questions. Masking hidden2 is the same as
 scaling rows of the last layer,
@@ -27,19 +35,33 @@ from typing import Any, NamedTuple, Protocol
 import jax
 import numpy as np
 from jaxtyping import Float
+from scipy.optimize import minimize_scalar
 
 from equivocal.beliefs import LayerRows, SamplerSettings, collect_last_layer, infer_posterior
 from equivocal.doubt.answers import Setting, Strength
 from equivocal.doubt.layers import pool_networks, sample_layers
 from equivocal.network import Network, Run
-from equivocal.network.questions import Questions
+from equivocal.network.questions import Questions, collect_answers, collect_questions
 from equivocal.network.runs import split_corpus
-from equivocal.truth import PooledBeliefs, compute_psi, pool_gaussian, pool_particles
+from equivocal.truth import (
+    PooledBeliefs,
+    compute_psi,
+    divide_logits,
+    pool_gaussian,
+    pool_logits,
+    pool_particles,
+)
 from equivocal.world import World
 
 __all__ = ["KINDS", "Asked", "Kind", "KindSettings", "Subject"]
 
 TRAINED, SAMPLER, POSTERIOR, DROPOUT = "trained", "paper's sampler", "posterior", "MC dropout"
+TEMPERATURE = "temperature"
+RETRAINED = {  # kinds of networks that are trained otherwise, and the setting that differs
+    DROPOUT: "dropout",
+    "label smoothing": "smoothing",
+    "word noise": "word_noise",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,7 +79,11 @@ class KindSettings:
     every_step: bool = True  # answer after every step of the sampler, or after the last one only
     num_particles: int = 50  # of the paper's sampler
     dropout_rate: float = 0.3  # ρ of the paper's sampler
-    rates: tuple[float, ...] = (0.05, 0.1, 0.2, 0.4)  # of MC dropout
+    dropout: tuple[float, ...] = (0.05, 0.1, 0.2, 0.4)  # of MC dropout
+    smoothing: tuple[float, ...] = (0.02,)
+    word_noise: tuple[float, ...] = (0.05,)
+    divisors: tuple[float, ...] = (1.2, 1.5, 2.0)  # of logits
+    no_data: tuple[float, ...] = (0.01, 0.1, 1.0)  # variances of the prior without data
     sizes: tuple[int, ...] = (2, 3, 5, 10, 20)  # of deep ensembles, besides all networks
     tolerance: float = 0.01  # of converged posteriors, in posterior standard deviations
     members: int = 104  # of MC dropout, and of posteriors over more layers
@@ -92,7 +118,7 @@ class Subject:
     """One network that is asked, and what kinds of uncertainty need to know of it."""
 
     run: Run
-    dropped: dict[float, Run]  # the same trained with dropout, by its rate
+    retrained: dict[str, dict[float, Run]]  # trained otherwise, by the setting and its value
     index: int
     asked: Asked
     settings: KindSettings
@@ -203,7 +229,7 @@ def format_share(b: float) -> str:
 
 def answer_dropout(subject: Subject) -> Iterator[Strength]:
     """Answer with dropout masks of networks that were trained with dropout."""
-    for rate, run in subject.dropped.items():
+    for rate, run in subject.retrained["dropout"].items():
         network = run.networks[subject.index]
         theta = network.last_layer().values[list(subject.asked.units)]
         shape = (subject.settings.members, theta.shape[1] - 1)
@@ -213,6 +239,62 @@ def answer_dropout(subject: Subject) -> Iterator[Strength]:
         psi = compute_psi(network, subject.asked.questions)
         setting = Setting(f"rate {rate:g}", rate, np.nan, np.nan, *costs)
         yield Strength(setting, pool_particles(psi, theta[:, None] * scale))
+
+
+def answer_retrained(subject: Subject, setting: str) -> Iterator[Strength]:
+    """Answer with networks that were trained otherwise."""
+    for value, run in subject.retrained[setting].items():
+        network = run.networks[subject.index]
+        theta = network.last_layer().values[list(subject.asked.units)]
+        psi = compute_psi(network, subject.asked.questions)
+        seconds = run.seconds / len(run.networks)
+        yield Strength(
+            Setting(f"rate {value:g}", value, seconds=seconds), pool_particles(psi, theta[:, None])
+        )
+
+
+def answer_prior(subject: Subject) -> Iterator[Strength]:
+    """Answer with the prior N(θ̂, v I) about the trained weights, as if there were no data."""
+    mean, length = subject.psi @ subject.layer.trained.T, np.linalg.norm(subject.psi, axis=1)
+    for v in subject.settings.no_data:
+        sd = np.broadcast_to(np.sqrt(v) * length[:, None], mean.shape)
+        yield Strength(Setting(f"v = {v:g}", np.nan, v), pool_logits(mean, sd))
+
+
+def answer_temperature(subject: Subject) -> Iterator[Strength]:
+    """Answer with logits divided by a temperature, chosen in three ways."""
+    trained = pool_particles(subject.psi, subject.layer.trained[:, None])
+
+    def miss(temperature: float) -> float:
+        beliefs = PooledBeliefs(*(part[None] for part in divide_logits(trained, temperature)))
+        scores = subject.asked.measure(beliefs)
+        return float(sum(scores[name][0] for name in DISTANCES if name in scores))
+
+    found = {"held-out": choose_temperature(subject), "oracle": _minimise(miss)}
+    found |= {f"logits / {T:g}": T for T in subject.settings.divisors}
+    for label, T in found.items():
+        yield Strength(Setting(label, T), divide_logits(trained, T))
+
+
+def choose_temperature(subject: Subject) -> float:
+    """Choose the temperature with the least cross-entropy of answers about held-out sentences."""
+    held_out = subject.run.held_out
+    answers = collect_answers(held_out)
+    weight, target = (np.asarray(part, np.float64) for part in answers)
+    theta = subject.network.last_layer().values
+    z = compute_psi(subject.network, collect_questions(held_out)) @ theta.T
+
+    def miss(temperature: float) -> float:
+        cooled = z / temperature
+        return float(weight @ (np.logaddexp(0, cooled) - target * cooled).sum(axis=1))
+
+    return _minimise(miss)
+
+
+def _minimise(miss: Callable[[float], float]) -> float:
+    """Return the temperature between 1/8 and 8 at which a function of it is least."""
+    found = minimize_scalar(lambda x: miss(float(np.exp(x))), bounds=(-np.log(8), np.log(8)))
+    return float(np.exp(found.x))
 
 
 def answer_layers(subject: Subject, layers: str) -> Iterator[Strength]:
@@ -237,6 +319,11 @@ def answer_layers(subject: Subject, layers: str) -> Iterator[Strength]:
     yield Strength(Setting(f"v = {v:g}", np.nan, v, np.nan, *told), beliefs)
 
 
+DISTANCES = (
+    "kl_reversal",
+    "kl_congruent",
+    "nll_excess",
+)  # scores of which the oracle takes the sum
 LAYER_SETTINGS = ("prior_variance", "members", "layer_steps", "layer_tolerance", "seed")
 KINDS = {
     TRAINED: Kind(answer_trained),
@@ -245,7 +332,11 @@ KINDS = {
         ("prior_variance", "num_steps", "every_step", "num_particles", "dropout_rate", "seed"),
     ),
     POSTERIOR: Kind(answer_posterior, ("strengths", "tolerance")),
-    DROPOUT: Kind(answer_dropout, ("rates", "members", "seed")),
+    DROPOUT: Kind(answer_dropout, ("dropout", "members", "seed")),
+    TEMPERATURE: Kind(answer_temperature, ("divisors",)),
+    "prior": Kind(answer_prior, ("no_data",)),
+    "label smoothing": Kind(partial(answer_retrained, setting="smoothing"), ("smoothing",)),
+    "word noise": Kind(partial(answer_retrained, setting="word_noise"), ("word_noise",)),
     "query": Kind(partial(answer_layers, layers="query"), LAYER_SETTINGS, extra=True),
     "all": Kind(partial(answer_layers, layers="all"), LAYER_SETTINGS, extra=True),
 }

@@ -1,7 +1,8 @@
 """Kinds of uncertainty compared with the truth: the function behind `equivocal doubt`.
 
-    OUT/networks/, OUT/dropout_RATE/           trained networks, without and with dropout
-    OUT/answers/KIND/NN.safetensors            the answers of network NN, at every strength
+    OUT/networks/, OUT/dropout_RATE/           trained networks; smoothing_…, word_noise_… likewise
+    OUT/answers/KIND/NN.safetensors            the answers of network NN, at every strength; of a
+                                               learner, which has no network, 00
     OUT/tables/, OUT/figures/, OUT/doubt.toml  the results, and the settings they depend on
 
 with several corpora OUT/corpus_0/ and so on for the first two. Where reversals have a true answer,
@@ -9,7 +10,7 @@ they are what is asked, and only the output units of their nouns are sampled; in
 everything, with a few strengths of each kind.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from time import perf_counter
@@ -19,11 +20,14 @@ import jax
 import pandas as pd
 
 from equivocal.doubt import frontier
-from equivocal.doubt.answers import Answers
-from equivocal.doubt.kinds import DROPOUT, KINDS, Asked, KindSettings, Subject
+from equivocal.doubt.answers import Answers, Strength
+from equivocal.doubt.kinds import KINDS, RETRAINED, Asked, KindSettings, Subject
 from equivocal.doubt.layers import LAYERS
+from equivocal.doubt.learners import COUNTS, LEARNERS
+from equivocal.doubt.reversal_scores import ReversalScores
 from equivocal.doubt.scores import ask_everything
 from equivocal.network import Run, TrainingSettings
+from equivocal.network.runs import split_corpus
 from equivocal.network.train_or_load import choose_training, train_or_load
 from equivocal.progress import progress
 from equivocal.result import Figures, Result, describe_run
@@ -45,14 +49,14 @@ FEW: dict[str, Any] = {  # where everything is asked
     "evidence": (1.0,),
     "other_variances": (),
     "every_step": False,
-    "rates": (0.1,),
+    "dropout": (0.1,),
     "sizes": (),
 }
 QUICK: dict[str, Any] = {  # only to check that the command works; not to be reported
     "evidence": (1.0, "sentence"),
     "other_variances": (),
     "num_steps": 3,
-    "rates": (0.1,),
+    "dropout": (0.1,),
     "members": 8,
     "layer_steps": 1,
 }
@@ -144,7 +148,7 @@ def compare_uncertainty(
     asked = choose_questions(world)
     settings = settings or choose_strengths(asked, training, quick=quick)
     kinds = [name for name, kind in KINDS.items() if not kind.extra or name in layers]
-    kinds = [name for name in kinds if name != DROPOUT or settings.rates]
+    kinds = [name for name in kinds if getattr(settings, RETRAINED.get(name, "divisors"))]
     about = describe_run(
         began,
         world=world.name,
@@ -162,7 +166,8 @@ def compare_uncertainty(
             refuse_foreign_files(folder / "networks", ["tables", "figures", "doubt.toml"])
             own = replace(training, seed=training.seed + corpus)
             run, answers = answer_all(world, own, folder, asked, kinds, settings)
-            table = frontier.tabulate_frontier(asked, answers, settings.sizes, weigh_network(run))
+            scores = build_scores(asked, answers)
+            table = frontier.tabulate_frontier(scores, answers, settings.sizes, weigh_network(run))
             parts.append((table.assign(corpus=corpus), answers))
         result = _build_result(parts, asked, about)
         result.write(out)
@@ -175,6 +180,13 @@ def choose_questions(world: World) -> Asked:
         return ask_about_reversals(world)
     except UserError:
         return ask_everything(world)
+
+
+def build_scores(asked: Asked, answers: dict[str, list[Answers]]) -> frontier.Scores:
+    """Build the scores of beliefs; those about reversals are compared with a learner's."""
+    if not isinstance(asked, ReversalQuestions):
+        return asked
+    return ReversalScores(asked, answers["constant"][0].beliefs, answers[COUNTS][0].beliefs)
 
 
 def choose_strengths(asked: Asked, training: TrainingSettings, *, quick: bool) -> KindSettings:
@@ -195,7 +207,7 @@ def _build_result(
     settings: dict[str, Any],
 ) -> UncertaintyResult:
     """Summarise and describe the errors of every corpus; the example is of the first."""
-    table = pd.concat([table for table, _ in parts], ignore_index=True)
+    table = frontier.name_times(pd.concat([table for table, _ in parts], ignore_index=True))
     table = table[[*frontier.HEAD, *(name for name in table if name not in frontier.HEAD)]]
     tables, example = {"frontier": table, "summary": frontier.summarise_frontier(table)}, None
     if isinstance(asked, ReversalQuestions):
@@ -222,36 +234,66 @@ def answer_all(
 ) -> tuple[Run, dict[str, list[Answers]]]:
     """Train or load the networks of one corpus, and return them and their answers by kind."""
     run = train_or_load(world, training, folder / "networks")
-    dropped = {
-        rate: train_or_load(world, training, folder / f"dropout_{rate:g}", dropout=rate)
-        for rate in settings.rates
+    retrained = {
+        name: {
+            value: train_or_load(
+                world, replace(training, **{name: value}), folder / f"{name}_{value:g}"
+            )
+            for value in getattr(settings, name)
+        }
+        for name in RETRAINED.values()
     }
     count, answers = len(run.networks), dict[str, list[Answers]]()
     with progress("kinds of uncertainty") as advance:
         for index in range(count):
-            subject = Subject(run, dropped, index, asked, settings)
+            subject = Subject(run, retrained, index, asked, settings)
             for kind in kinds:
                 advance(index, count, f"network {index}: {kind}")
                 answers.setdefault(kind, []).append(load_or_answer(subject, kind, folder))
-        advance(count, count, "all networks have answered")
+        if isinstance(asked, ReversalQuestions):
+            for name in LEARNERS:
+                advance(count, count, name)
+                answers[name] = [load_or_learn(asked, run, name, folder)]
+        advance(count, count, "all have answered")
     return run, answers
 
 
 def load_or_answer(subject: Subject, kind: str, folder: Path) -> Answers:
-    """Load the answers of a network, or make them; the key holds everything they depend on."""
-    row, training = KINDS[kind], subject.run.settings
-    name = kind.replace("'", "").replace(" ", "_")
+    """Load the answers of a network, or make them."""
+    row = KINDS[kind]
+    about = (
+        compute_checksum(locate_network(folder / "networks", subject.index)),
+        [getattr(subject.settings, name) for name in row.depends],
+    )
+    return _load_or_make(
+        folder, subject.run, (kind, subject.index), about, lambda: row.answer(subject)
+    )
+
+
+def load_or_learn(asked: ReversalQuestions, run: Run, name: str, folder: Path) -> Answers:
+    """Load the answers of a learner, or let it hear the sentences that the networks heard."""
+
+    def answer() -> Iterator[Strength]:
+        return LEARNERS[name](asked, split_corpus(run.world, run.settings)[0])
+
+    return _load_or_make(folder, run, (name, 0), (), answer)
+
+
+def _load_or_make(
+    folder: Path,
+    run: Run,
+    file: tuple[str, int],
+    about: Sequence[Any],
+    answer: Callable[[], Iterator[Strength]],
+) -> Answers:
+    """Load answers, or make them; the key holds everything that they depend on."""
+    kind, training = file[0].replace("'", "").replace(" ", "_"), run.settings
+    corpus = [training.seed, training.sentences, training.held_out]
     return Store(folder).load_or_make(
-        f"answers/{name}/{subject.index:02d}",
-        hash_content(
-            compute_checksum(locate_network(folder / "networks", subject.index)),
-            subject.world.fingerprint,
-            [training.seed, training.sentences, training.held_out],
-            [kind, *(getattr(subject.settings, name) for name in row.depends)],
-            code=DOUBT_CODE,
-        ),
+        f"answers/{kind}/{file[1]:02d}",
+        hash_content(kind, *about, run.world.fingerprint, corpus, code=DOUBT_CODE),
         ".safetensors",
         load=Answers.load,
-        make=lambda: Answers.collect([*row.answer(subject)]),
+        make=lambda: Answers.collect([*answer()]),
         save=Answers.save,
     )

@@ -191,7 +191,6 @@ def train(
     *,
     seed: Seed | None = None,
     on_epoch: OnEpoch | None = None,
-    dropout: float = 0.0,
     **changes: Any,
 ) -> Run:
     """Train the networks of a study side by side.
@@ -207,9 +206,6 @@ def train(
         in the settings.
     on_epoch : callable, optional
         Called with an `EpochReport` and the largest number of epochs, after each epoch.
-    dropout : float
-        The share of hidden2 that is left out at random in training. It is not part of the settings,
-        so that keys of existing runs stay valid; save networks trained with it in their own folder.
     **changes
         Settings by name: `train("paper", networks=2, epochs=10)`.
 
@@ -228,7 +224,7 @@ def train(
     settings = (settings or TrainingSettings()).change(given)
     began = perf_counter()
     kept, held_out = split_corpus(world, settings)
-    stacked, reports = fit(kept, held_out, settings, on_epoch=on_epoch, dropout=dropout)
+    stacked, reports = fit(kept, held_out, settings, on_epoch=on_epoch)
     each = range(settings.networks)
     models = tuple(jax.tree.map(lambda leaf, i=i: leaf[i], stacked) for i in each)
     seconds = perf_counter() - began

@@ -59,6 +59,9 @@ class TrainingSettings:
     through_time: bool  # whether gradients flow back to earlier words
     initial_weights: Literal["glorot", "framework", "uniform"]  # see `network.create_network`
     initial_range: float  # if uniform: the width of the range
+    dropout: float  # share ρ of hidden2 that is left out at random, anew for each question
+    smoothing: float  # label smoothing: the share of ½ in every answer
+    word_noise: float  # share of words that are dropped or exchanged at random, anew in each step
     hidden: int  # units in both hidden layers
     gestalt: int  # units in the gestalt layer
 

@@ -31,9 +31,7 @@ def choose_training(
     return TrainingSettings.from_dict((QUICK if quick else {}) | given)
 
 
-def train_or_load(
-    world: World, settings: TrainingSettings, folder: Path, *, dropout: float = 0.0
-) -> Run:
+def train_or_load(world: World, settings: TrainingSettings, folder: Path) -> Run:
     """Load the run with these settings from a folder, or train it and save it there.
 
     Damaged networks are named in a warning and trained again.
@@ -46,8 +44,6 @@ def train_or_load(
         The settings of training.
     folder : Path
         The folder of the run.
-    dropout : float
-        Rate of dropout during training; networks with dropout need a folder of their own.
 
     Returns
     -------
@@ -65,7 +61,7 @@ def train_or_load(
         return found
     what = f"training {settings.networks} network{'s' if settings.networks > 1 else ''}"
     with progress(what, begin="compiling") as advance:
-        run = runs.train(world, settings, on_epoch=report_epochs(advance), dropout=dropout)
+        run = runs.train(world, settings, on_epoch=report_epochs(advance))
         run.save(folder)
     announce(f"trained {settings.networks} in {run.seconds:.0f} s{describe_device()}")
     return run

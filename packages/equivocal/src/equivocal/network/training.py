@@ -95,6 +95,26 @@ def _draw_dropout(
     return jax.random.bernoulli(jax.random.fold_in(key, 1), 1 - dropout, shape) / (1 - dropout)
 
 
+def _disturb_words(
+    key: Key[Array, ""], rate: float, tokens: Int[Array, "*words 2"]
+) -> Int[Array, "*words 2"]:
+    """Drop half of a share of the words, and exchange the others for words heard elsewhere."""
+    if not rate:
+        return tokens
+    chance_key, other_key = jax.random.split(key)
+    chance = jax.random.uniform(chance_key, (*tokens.shape[:-1], 1))
+    other = jax.random.permutation(other_key, tokens.reshape(-1, 2)).reshape(tokens.shape)
+    changed = jnp.where(chance < rate / 2, -1, jnp.where(chance < rate, other, tokens))
+    return jnp.where((tokens >= 0).any(axis=-1, keepdims=True), changed, tokens)
+
+
+def _smooth(
+    answers: Float[Array, "rows units"], share: float, times: Float[Array, "rows 1"] | float = 1.0
+) -> Float[Array, "rows units"]:
+    """Move answers that count `times` a share of the way to ½."""
+    return answers if not share else (1 - share) * answers + share / 2 * times
+
+
 @partial(jax.jit, static_argnames=("settings", "num_tokens", "num_units"))
 def _start_group(
     indices: Int[Array, " networks"],
@@ -153,19 +173,15 @@ def fit(
     *,
     strengths: Sequence[float] | None = None,
     on_epoch: OnEpoch | None = None,
-    dropout: float = 0.0,
 ) -> tuple[SentenceGestalt, list[EpochReport]]:
     """Train `settings.networks` networks and return them stacked, each at its best epoch.
 
     Both parts of the corpus have the same questions, with weight zero where one part lacks a
     question. A network whose held-out loss has not improved for `patience` epochs stops and keeps
     its best weights while the others train on; with patience 0 every network keeps its last
-    weights. `dropout` is the share ρ of hidden2 that is left out at random, anew for each question
-    of a step; networks are scored with all of it. With `strengths` of the weight decay,
-    `settings.networks` networks are trained for each strength, in this order.
+    weights. Networks are scored without dropout, smoothing and noise. With `strengths` of the
+    weight decay, `settings.networks` networks are trained for each strength, in this order.
     """
-    if not 0 <= dropout < 1:
-        raise UserError(f"dropout must lie in [0, 1), got {dropout!r}.")
     start, order = jax.random.split(jax.random.key(settings.seed))
     questions, train = collect_questions(kept), collect_answers(kept)
     data = (questions, train, collect_answers(held_out))
@@ -180,7 +196,7 @@ def fit(
         _start_group(jnp.asarray(indices[part]), jnp.asarray(decays[part]), program, *sizes, start)
         for part in np.array_split(np.arange(len(indices)), _count_groups(len(indices)))
     ]
-    groups, reports = _run_epochs(groups, steps, data, program, dropout, on_epoch)
+    groups, reports = _run_epochs(groups, steps, data, program, on_epoch)
     if not all(jnp.isfinite(group.best_loss).all() for group in groups):
         raise UserError(
             f"training diverged: the held-out loss of a network was never finite; "
@@ -195,7 +211,6 @@ def _run_epochs(
     steps: _Steps,
     data: tuple[Questions, Answers, Answers],
     program: TrainingSettings,
-    dropout: float,
     on_epoch: OnEpoch | None,
 ) -> tuple[list[TrainingState], list[EpochReport]]:
     """Train groups of networks side by side, until all have stopped or there are no more epochs."""
@@ -205,7 +220,7 @@ def _run_epochs(
         group: TrainingState, keys: Key[Array, " steps"], batches: Batch | None
     ) -> TrainingState:
         moved: TrainingState = take_steps(
-            keys, batches, group, data[:2], program, dropout, settings.epochs * steps.number
+            keys, batches, group, data[:2], program, settings.epochs * steps.number
         )
         moved.network.query.output_bias.block_until_ready()  # so that threads share cores
         return moved
@@ -233,29 +248,42 @@ def _count_groups(networks: int) -> int:
 
 
 # The corpus is an argument, not a constant: XLA would spend seconds folding it into the program.
-@partial(jax.jit, static_argnames=("settings", "dropout", "num_steps"))
+@partial(jax.jit, static_argnames=("settings", "num_steps"))
 def take_steps(
     keys: Key[Array, " steps"],
     batches: Batch | None,
     state: TrainingState,
     data: tuple[Questions, Answers],
     settings: TrainingSettings,
-    dropout: float,
     num_steps: int,
 ) -> TrainingState:
     """Take some of the `num_steps` steps of a training with every network."""
     questions, train = data
     cumulative = jnp.cumsum(train.weight)
 
+    def disturb(key: Key[Array, ""], tokens: Int[Array, "*words 2"]) -> Int[Array, "*words 2"]:
+        return _disturb_words(key, settings.word_noise, tokens)
+
     def prepare_loss(key: Key[Array, ""], batch: Batch | None) -> Loss:
         """Return the loss that a step minimises, as a function of one network."""
         if batch is None:
             rows = draw_rows(key, cumulative, settings.questions)
-            kept = _draw_dropout(key, dropout, (len(rows), settings.hidden))
-            asked = questions._replace(node=questions.node[rows], probe=questions.probe[rows])
-            return lambda network: estimate_loss(network, asked, train.target[rows], kept, settings)
+            kept = _draw_dropout(key, settings.dropout, (len(rows), settings.hidden))
+            levels = [
+                level._replace(tokens=disturb(jax.random.fold_in(key, 2 + depth), level.tokens))
+                for depth, level in enumerate(questions.levels)
+            ]
+            asked = questions._replace(
+                levels=tuple(levels),
+                node=questions.node[rows],
+                probe=questions.probe[rows],
+            )
+            target = _smooth(train.target[rows], settings.smoothing)
+            return lambda network: estimate_loss(network, asked, target, kept, settings)
+        batch = batch._replace(tokens=disturb(jax.random.fold_in(key, 2), batch.tokens))
         answers = add_answers(batch, questions.probes)
-        kept = _draw_dropout(key, dropout, (len(answers), settings.hidden))
+        answers = _smooth(answers, settings.smoothing, batch.times[:, None])
+        kept = _draw_dropout(key, settings.dropout, (len(answers), settings.hidden))
         return lambda network: compute_batch_loss(
             network, batch, questions.probes, answers, kept, settings
         )
