@@ -27,7 +27,7 @@ import pandas as pd
 
 from benchmarks.machine import RESULTS, describe_machine
 from equivocal.doubt.figures import draw_frontier
-from equivocal.doubt.frontier import summarise_frontier
+from equivocal.doubt.frontier import name_times, summarise_frontier
 from equivocal.doubt.kinds import KindSettings
 from equivocal.doubt.layers import LAYERS
 from equivocal.doubt.registration import judge, read_registration
@@ -69,6 +69,7 @@ def measure_registered(arguments: argparse.Namespace) -> Tables:
         folder = arguments.out / name / f"seed_{seed}"
         found = compare_uncertainty(plan["world"], folder, training=training, settings=settings)
         own = found.tables["frontier"].drop(columns=["converged", "message"])
+        own["setting"] = own["setting"].str.partition(", τ")[0]  # it differs a little by corpus
         keys = own[~own["network"].str.startswith("all but")].groupby(STRENGTH, sort=False)
         means = keys.mean(numeric_only=True).assign(corpus=seed, network="mean")
         means = means.assign(networks=keys.size()).reset_index()
@@ -118,7 +119,7 @@ def write_results(folder: Path, tables: Mapping[str, pd.DataFrame], command: str
 def draw_recorded(arguments: argparse.Namespace) -> Tables:
     """Draw the registered comparison, with intervals over corpora."""
     table = pd.read_csv(arguments.results / f"registered_{arguments.recipe}.csv")
-    draw_frontier(summarise_frontier(table)).savefig(IMAGE)
+    draw_frontier(summarise_frontier(name_times(table))).savefig(IMAGE)
     return {}
 
 

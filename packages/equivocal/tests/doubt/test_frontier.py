@@ -33,7 +33,11 @@ TINY = TrainingSettings(
 FEW = KindSettings(
     evidence=(1.0, "sentence"),
     other_variances=(),
-    rates=(0.1,),
+    dropout=(0.1,),
+    smoothing=(0.02,),
+    word_noise=(),
+    divisors=(1.5,),
+    no_data=(0.1,),
     num_steps=2,
     num_particles=8,
     sizes=(2,),
@@ -64,7 +68,14 @@ def test_the_table_has_its_columns_and_every_kind(mapped: Mapped) -> None:
         "paper's sampler": 4,
         "posterior": 4,
         "MC dropout": 2,
-        "temperature": 10,
+        "temperature": 6,
+        "prior": 2,
+        "label smoothing": 2,
+        "half": 1,
+        "constant": 1,
+        "learner-counts": 1,
+        "learner-pooled": 1,
+        "learner-form": 1,
         "deep ensemble": 1,
         "ensemble of samplers": 2,
         "ensemble of posteriors": 2,
@@ -81,7 +92,7 @@ def test_the_table_has_its_columns_and_every_kind(mapped: Mapped) -> None:
     assert table.loc[table["kind"] == "deep ensemble", "kl_reversal"].item() <= means
     summary = result.tables["summary"]
     assert summary["on_frontier"].any()
-    assert result.summary[0].startswith("Nearest to the truth on reversals")
+    assert result.summary[0].startswith("On reversals a trained network is ")
     assert len(draw_frontier(summary).axes) == 1
     for name in ("frontier", "example"):
         assert (folder / "figures" / f"{name}.png").stat().st_size > 1000
@@ -110,22 +121,36 @@ def test_temperatures_and_one_half_are_baselines(mapped: Mapped, slips: World) -
     asked = ask_about_reversals(slips)
     t = asked.truth[asked.condition == 1]
     half = (t * np.log(2 * t) + (1 - t) * np.log(2 * (1 - t))).mean()
-    for network in "01":
-        own = table.loc[("temperature", "½ everywhere", network)]
-        assert own["kl_reversal"] == pytest.approx(half, rel=1e-6)
+    assert table.loc[("half", "½ everywhere", "none"), "kl_reversal"] == pytest.approx(half)
     trained = Answers.load(folder / "answers" / "trained" / "00.safetensors").beliefs
     odds = np.exp((trained.log_yes - trained.log_no) / 1.5)
     p = np.take_along_axis(odds[0] / (1 + odds[0]), asked.nouns, axis=1)[asked.condition == 1]
     error = (t * np.log(t / p) + (1 - t) * np.log((1 - t) / (1 - p))).mean()
     own = table.loc[("temperature", "logits / 1.5", "0"), "kl_reversal"]
     assert own == pytest.approx(error, rel=1e-5)
-    assert "temperature (logits / 1.2)" in result.summary[0]
+    for network in "01":
+        both = table.xs(network, level="network").loc["temperature", ERRORS].sum(axis=1)
+        assert both["oracle"] <= both.min() + 1e-6
+
+
+def test_skill_is_measured_from_the_constant_and_the_counting_learner(mapped: Mapped) -> None:
+    table = mapped[1].tables["frontier"].drop_duplicates("kind").set_index("kind")
+    assert table.loc["constant", "skill"] == 0
+    assert table.loc["learner-counts", ["skill_counts", "spread_ratio"]].tolist() == pytest.approx(
+        [0, 1]
+    )
+    assert table.loc["learner-counts", "spread_rank"] == pytest.approx(1)
+    constant, error = (table.loc[kind, "kl_reversal"] for kind in ("constant", "trained"))
+    assert table.loc["trained", "skill"] == pytest.approx(1 - error / constant)
+    assert table.loc["learner-form", "kl_reversal"] < table.loc["learner-counts", "kl_reversal"]
+    summary = mapped[1].tables["summary"].set_index("kind")
+    assert not summary.loc[["learner-form", "learner-counts", "constant"], "on_frontier"].any()
 
 
 def test_answers_are_reused_and_made_again_if_damaged(mapped: Mapped, slips: World) -> None:
     folder, result = mapped
     files = sorted((folder / "answers").rglob("*.safetensors"))
-    assert len(files) == 8  # four kinds, two networks
+    assert len(files) == 19  # seven kinds of two networks, five without
     before = {path: path.stat().st_mtime_ns for path in files}
     flip(files[0], 0.9)
     with pytest.warns(UserWarning, match="checksum mismatch"):
@@ -214,7 +239,7 @@ def test_with_several_corpora_intervals_are_over_their_means() -> None:
 def test_the_summary_names_the_closest_kind_and_the_best_detector() -> None:
     said = describe_frontier(summarise_frontier(make_table()))
     assert said.startswith("Closest to the truth: deep ensemble (as it is), 0.2 nats away, for ")
-    assert "For comparison: trained (as it is), 0." in said
+    assert "; trained, 0." in said
     assert "by the epistemic uncertainty of posterior" in said  # the trained network has none
 
 

@@ -13,8 +13,9 @@ from equivocal.doubt.kinds import KINDS, KindSettings, Subject
 from equivocal.doubt.layers import build_function, cut_into_parts, pool_networks
 from equivocal.doubt.scores import WorldQuestions, ask_everything
 from equivocal.network import Run, features, train
-from equivocal.network.questions import collect_questions
+from equivocal.network.questions import collect_answers, collect_questions
 from equivocal.network.runs import split_corpus
+from equivocal.truth import compute_psi, pool_particles
 from lastlayer import sample_network, sample_posterior
 from lastlayer.files import UnreadableError
 from tests.conftest import SMALL
@@ -25,7 +26,9 @@ FEW = KindSettings(
     other_variances=(),
     num_steps=2,
     num_particles=8,
-    rates=(0.3,),
+    dropout=(0.3,),
+    smoothing=(),
+    word_noise=(),
     members=12,
     layer_steps=1,
 )
@@ -38,7 +41,7 @@ def asked(small_run: Run) -> WorldQuestions:
 
 @pytest.fixture(scope="module")
 def subject(small_run: Run, asked: WorldQuestions) -> Subject:
-    return Subject(small_run, {0.3: small_run}, 1, asked, FEW)
+    return Subject(small_run, {"dropout": {0.3: small_run}}, 1, asked, FEW)
 
 
 def test_a_trained_network_answers_as_it_comprehends(subject: Subject) -> None:
@@ -98,7 +101,9 @@ def test_networks_trained_with_dropout_answer_better_under_masks(
     dropped = train(small_run.world, SMALL, dropout=0.3)
     errors = []
     for run in (small_run, dropped):
-        (answer,) = KINDS["MC dropout"].answer(Subject(small_run, {0.3: run}, 0, asked, FEW))
+        (answer,) = KINDS["MC dropout"].answer(
+            Subject(small_run, {"dropout": {0.3: run}}, 0, asked, FEW)
+        )
         stacked = Answers.collect([answer]).beliefs
         errors.append(asked.measure(stacked)["nll_excess"][0])
     assert errors[1] < errors[0]
@@ -179,3 +184,28 @@ def test_answers_are_loaded_as_they_were_saved(subject: Subject, tmp_path: Path)
     save_file({"log_yes": np.zeros((1, 2))}, path, metadata={"equivocal": '[["a", 1, 2]]'})
     with pytest.raises(UnreadableError, match="answers of a network"):
         Answers.load(path)
+
+
+def test_the_temperature_is_the_best_on_held_out_sentences(subject: Subject) -> None:
+    answers = {each.setting.label: each for each in KINDS["temperature"].answer(subject)}
+    chosen = answers["held-out"].setting.value
+    held_out = collect_answers(subject.run.held_out)
+    z = compute_psi(subject.network, collect_questions(subject.run.held_out))
+    z = z @ subject.network.last_layer().values.T
+
+    def miss(temperature: float) -> float:
+        p = expit(z / temperature)
+        t = np.asarray(held_out.target)
+        loss = -(t * np.log(p) + (1 - t) * np.log1p(-p)).sum(axis=1)
+        return float(np.asarray(held_out.weight) @ loss)
+
+    assert miss(chosen) < min(miss(chosen * 1.03), miss(chosen / 1.03))
+
+
+def test_the_prior_without_data_is_the_mean_of_networks_drawn_from_it(subject: Subject) -> None:
+    narrow, *_, wide = KINDS["prior"].answer(subject)
+    assert (narrow.setting.prior_variance, wide.setting.prior_variance) == (0.01, 1.0)
+    theta = subject.layer.trained[:, None]
+    drawn = theta + np.random.default_rng(0).normal(size=(len(theta), 3000, theta.shape[-1]))
+    expected = pool_particles(subject.psi[:30], drawn).belief
+    np.testing.assert_allclose(wide.beliefs.belief[:30], expected, atol=0.03)

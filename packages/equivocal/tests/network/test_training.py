@@ -16,7 +16,7 @@ from equivocal.network.questions import (
     draw_rows,
 )
 from equivocal.network.sentence_gestalt import SentenceGestalt, create_network
-from equivocal.network.training import TrainingState, keep_best, take_steps
+from equivocal.network.training import TrainingState, disturb_words, keep_best, take_steps
 from equivocal.world import World
 from lastlayer.errors import UserError
 from tests.conftest import SMALL
@@ -168,3 +168,27 @@ def test_settings_default_to_the_papers() -> None:
     settings = TrainingSettings()
     assert (settings.networks, settings.sentences, settings.epochs) == (10, 10_000, 60)
     assert settings.learning_rate == 4e-3
+
+
+def test_words_are_dropped_and_exchanged_at_half_the_rate_each() -> None:
+    tokens = np.stack([np.arange(40_000), np.full(40_000, -1)], axis=1).reshape(100, 400, 2)
+    tokens[:, 300:] = -1  # silence after the last word stays silent
+    changed = np.asarray(disturb_words(jax.random.key(0), 0.2, jnp.asarray(tokens)))
+    assert (changed[:, 300:] == -1).all()
+    word, heard = tokens[:, :300, 0], changed[:, :300, 0]
+    # a quarter of the exchanges draw silence, which is as good as a dropped word
+    assert (heard == -1).mean() == pytest.approx(0.1 + 0.1 / 4, abs=0.01)
+    assert ((heard != word) & (heard >= 0)).mean() == pytest.approx(0.1 * 3 / 4, abs=0.01)
+    assert (disturb_words(jax.random.key(0), 0.0, jnp.asarray(tokens)) == tokens).all()
+
+
+@pytest.mark.parametrize("batch", [0, 32])
+def test_smoothed_answers_make_beliefs_less_extreme(garden: World, batch: int) -> None:
+    how = {"networks": 1, "epochs": 8, "batch": batch}
+    settings = SMALL.change(how)
+    beliefs = []
+    for smoothing in (0.0, 0.2):
+        run = train(garden, settings, smoothing=smoothing)
+        beliefs.append(run.networks[0].comprehend("dog chases cat").to_numpy())
+    sharp, smooth = (np.minimum(p, 1 - p).mean() for p in beliefs)
+    assert sharp + 0.03 < smooth < 0.2

@@ -25,13 +25,14 @@ LOOKS = {
     "prior": ("0.55", "<", (5, 5)),
     "label smoothing": ("0.35", ">", (5, -9)),
     "word noise": ("0.35", "p", (5, 5)),
-    "half": ("black", "_", (5, 5)),
-    "constant": ("black", "|", (5, 5)),
-    "learner-counts": ("black", "o", (6, 4)),
-    "learner-pooled": ("black", "s", (6, 4)),
-    "learner-form": ("black", "*", (6, 4)),
+    "half": ("black", "d", (-22, -11)),
     "query": ("0.5", "P", (5, 5)),
     "all": ("0.5", "X", (5, 5)),
+}
+YARDSTICKS = {  # kinds that are lines: they know what no network does
+    "constant": "best constant",
+    "learner-counts": "counting learner",
+    "learner-pooled": "pooled learner",
 }
 OTHER = ("0.6", "h", (5, 5))  # of a kind that is not listed
 NAMES = {"query": "posterior, query network", "all": "posterior, every weight"}  # in the legend
@@ -48,7 +49,7 @@ TICKS = [factor * 10.0**power for power in range(-5, 2) for factor in (1, 2, 5)]
 
 @apply_style()
 def draw_frontier(summary: pd.DataFrame) -> Figure:
-    """Draw a curve for each kind along its strength, and the Pareto frontier behind them.
+    """Draw a curve for each kind along its strength, the Pareto frontier behind them, and learners.
 
     Parameters
     ----------
@@ -59,11 +60,18 @@ def draw_frontier(summary: pd.DataFrame) -> Figure:
     axes = figure.subplots()
     axes.set(xscale="log", yscale="log", ylabel="reversals: nats from the truth")
     axes.set_xlabel("congruent sentences: nats from the truth")
-    variances = summary["prior_variance"].fillna(CENTRAL)
-    drawn = summary[(variances == CENTRAL) | (summary["kind"] == "posterior")]
+    summary = summary.sort_values(["kind", "value"], kind="stable")
+    variances = summary["prior_variance"].where(summary["kind"] != "prior").fillna(CENTRAL)
+    shown = (variances == CENTRAL) | (summary["kind"] == "posterior")
+    drawn = summary[shown & ~summary["kind"].str.startswith(("learner", "constant"))]
     for kind, own in drawn.groupby("kind", sort=False):
         for variance in variances[own.index].unique():
             _draw_curve(axes, str(kind), own[variances[own.index] == variance], variance)
+    for kind, text in YARDSTICKS.items():
+        for height in summary.loc[summary["kind"] == kind, "kl_reversal"]:
+            axes.axhline(height, color="black", lw=0.8, ls=":", zorder=1)
+            side: dict[str, Any] = {"ha": "right", "va": "bottom", "fontsize": 7}
+            axes.text(0.99, height, text, transform=axes.get_yaxis_transform(), **side)
     _draw_pareto(axes, summary[summary["on_frontier"]])
     for axis in (axes.xaxis, axes.yaxis):
         axis.set_major_locator(FixedLocator(TICKS))

@@ -25,7 +25,7 @@ import pandas as pd
 from scipy import stats
 
 from equivocal.doubt.answers import Answers, Setting
-from equivocal.doubt.kinds import POSTERIOR, SAMPLER, TEMPERATURE, TRAINED
+from equivocal.doubt.kinds import POSTERIOR, PRIOR, SAMPLER, TEMPERATURE, TRAINED
 from equivocal.doubt.learners import COUNTS, LEARNERS
 from equivocal.errors import format_number
 from equivocal.statistics.summaries import compare_with_zero
@@ -48,6 +48,7 @@ HEAD = ("kind", "setting", "network", "corpus")
 ERRORS = ("kl_reversal", "kl_congruent", "nll_excess", "brier")
 SIGNED = ("skill", "skill_counts", "slope", "correlation", "spread_rank", "error_rank")
 UNBOUNDED = (*ERRORS, "spread_ratio")  # scores without maximum
+SPREADS = {SAMPLER: -1, POSTERIOR: 0}  # whose spread is described: the row of each kind
 LEAST = 1e-9  # networks that differ by less are equal
 
 
@@ -311,20 +312,26 @@ def _describe_ladder(summary: pd.DataFrame) -> str:
 
 
 def _describe_posteriors(summary: pd.DataFrame) -> str:
-    """Say which posterior of a single network is nearest, and what its spread is worth."""
-    cooled = summary[summary["kind"] == TEMPERATURE].iloc[0]
-    best = _find_best(summary[summary["kind"].isin([SAMPLER, POSTERIOR])], "kl_reversal")
-    errors = ["kl_reversal", "kl_congruent"]
-    own, other = (
-        " and ".join(format_number(row[name]) for name in errors) for row in (best, cooled)
-    )
-    finds = "better" if best["aurc"] < best["aurc_entropy"] else "no better"
-    return (
-        f"The posterior of one network that is nearest on reversals is {_name_row(best)}: {own} "
-        f"on reversals and congruent sentences, with the temperature {other}. Its spread is "
-        f"{format_number(best['spread_ratio'])} times that of the counting learner, with a rank "
-        f"correlation of {best['spread_rank']:.2f}, and finds wrong beliefs {finds} than entropy."
-    )
+    """Say which posterior of one network is nearest, at what price, and whose spread fits."""
+    posteriors = summary[summary["kind"].isin([SAMPLER, POSTERIOR])]
+    best = _find_best(posteriors, "kl_reversal")
+    said = [f"Of the posteriors of one network, {_describe_errors(best)}, is nearest"]
+    affordable = summary[summary["kl_congruent"] <= 1.1 * best["kl_congruent"]]
+    for kind in (TEMPERATURE, PRIOR):
+        others = affordable[(affordable["kind"] == kind) & (affordable["setting"] != "oracle")]
+        if len(others):
+            said.append(_describe_errors(_find_best(others, "kl_reversal")))
+    wide = [
+        f"{row['kind']} ({row['setting']}) {row['spread_ratio']:.2g} times as wide, "
+        f"rank correlation {row['spread_rank']:.2f}"
+        for row in (posteriors[posteriors["kind"] == kind].iloc[at] for kind, at in SPREADS.items())
+    ]
+    return f"{'; at no higher price, '.join(said)}. Beside the counting learner: {'; '.join(wide)}."
+
+
+def _describe_errors(row: pd.Series) -> str:
+    errors = (format_number(row[name]) for name in ("kl_reversal", "kl_congruent"))
+    return f"{_name_row(row)}, {' and on congruent sentences '.join(errors)}"
 
 
 def _find_best(summary: pd.DataFrame, error: str) -> pd.Series:

@@ -56,7 +56,7 @@ from equivocal.world import World
 __all__ = ["KINDS", "Asked", "Kind", "KindSettings", "Subject"]
 
 TRAINED, SAMPLER, POSTERIOR, DROPOUT = "trained", "paper's sampler", "posterior", "MC dropout"
-TEMPERATURE = "temperature"
+TEMPERATURE, PRIOR = "temperature", "prior"
 RETRAINED = {  # kinds of networks that are trained otherwise, and the setting that differs
     DROPOUT: "dropout",
     "label smoothing": "smoothing",
@@ -334,7 +334,7 @@ KINDS = {
     POSTERIOR: Kind(answer_posterior, ("strengths", "tolerance")),
     DROPOUT: Kind(answer_dropout, ("dropout", "members", "seed")),
     TEMPERATURE: Kind(answer_temperature, ("divisors",)),
-    "prior": Kind(answer_prior, ("no_data",)),
+    PRIOR: Kind(answer_prior, ("no_data",)),
     "label smoothing": Kind(partial(answer_retrained, setting="smoothing"), ("smoothing",)),
     "word noise": Kind(partial(answer_retrained, setting="word_noise"), ("word_noise",)),
     "query": Kind(partial(answer_layers, layers="query"), LAYER_SETTINGS, extra=True),

@@ -59,13 +59,13 @@ def answer_learner(
     def believe(item: int, condition: int, role: int) -> np.ndarray:
         """Return p and E[H(y)], with the exact mean and the spread of draws."""
         text = getattr(asked.items[item], CONDITIONS[condition])
-        mean = learner.beliefs(text, ROLES[role]).to_numpy()[units]
-        members = learner.members(text, ROLES[role])[:, units]
-        mean, drawn, members = (
-            np.clip(part, CERTAIN, 1 - CERTAIN) for part in (mean, members.mean(axis=0), members)
+        exact = learner.beliefs(text, ROLES[role]).to_numpy()[units]
+        drawn = learner.members(text, ROLES[role])[:, units]
+        mean, average, members = (
+            np.clip(part, CERTAIN, 1 - CERTAIN) for part in (exact, drawn.mean(axis=0), drawn)
         )
         within = (entr(members) + entr(1 - members)).mean(axis=0)
-        epistemic = entr(drawn) + entr(1 - drawn) - within
+        epistemic = entr(average) + entr(1 - average) - within
         return np.stack([mean, entr(mean) + entr(1 - mean) - epistemic])
 
     rows = zip(asked.item.tolist(), asked.condition.tolist(), asked.role.tolist(), strict=True)

@@ -75,7 +75,8 @@ def _select(table: pd.DataFrame, wanted: dict[str, Any]) -> pd.DataFrame:
 
 def _average(table: pd.DataFrame, wanted: dict[str, Any]) -> pd.DataFrame:
     """Return the means over the networks of each corpus."""
-    return _select(table, wanted).groupby("corpus")[SCORES].mean()
+    means: pd.DataFrame = _select(table, wanted).groupby("corpus")[SCORES].mean()
+    return means
 
 
 def _name(table: pd.DataFrame, wanted: dict[str, Any]) -> dict[str, str]:

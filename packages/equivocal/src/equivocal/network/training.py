@@ -95,7 +95,7 @@ def _draw_dropout(
     return jax.random.bernoulli(jax.random.fold_in(key, 1), 1 - dropout, shape) / (1 - dropout)
 
 
-def _disturb_words(
+def disturb_words(
     key: Key[Array, ""], rate: float, tokens: Int[Array, "*words 2"]
 ) -> Int[Array, "*words 2"]:
     """Drop half of a share of the words, and exchange the others for words heard elsewhere."""
@@ -262,7 +262,7 @@ def take_steps(
     cumulative = jnp.cumsum(train.weight)
 
     def disturb(key: Key[Array, ""], tokens: Int[Array, "*words 2"]) -> Int[Array, "*words 2"]:
-        return _disturb_words(key, settings.word_noise, tokens)
+        return disturb_words(key, settings.word_noise, tokens)
 
     def prepare_loss(key: Key[Array, ""], batch: Batch | None) -> Loss:
         """Return the loss that a step minimises, as a function of one network."""
