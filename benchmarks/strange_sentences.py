@@ -40,7 +40,8 @@ LABELS = ("past", "negated", "question", "plural", "passive", "animate object")
 
 def write_sentence(rng: np.random.Generator, domain: int = 0) -> tuple[str, np.ndarray]:
     """Write an English sentence and the answers to `LABELS`; domains have words of their own."""
-    past, negated, question, plural, passive, animate = answers = rng.random(6) < 0.5
+    answers = rng.random(6) < 0.5
+    past, negated, question, plural, passive, animate = answers.tolist()
     subject = rng.choice(NOUNS[domain].split()) + "s" * plural
     thing = rng.choice((NOUNS if animate else THINGS)[domain].split())
     verb = rng.choice(VERBS[domain].split())

@@ -10,6 +10,7 @@ results/strangers_summary.csv; docs/trust.md says what they mean.
 
 import tomllib
 from collections.abc import Callable
+from itertools import product
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -149,15 +150,15 @@ def main(
     """Make the comparison and print its summary."""
     registered = tomllib.loads(REGISTRATION.read_text(encoding="utf-8"))
     names = ["wine", "manifold"] if quick else only or registered["problems"]
+    seeds = range(first, first + (1 if quick else registered["seeds"]))
     records: list[dict[str, Any]] = []
-    with use_one_blas_thread():
-        for name in names:
-            for seed in range(first, first + (1 if quick else registered["seeds"])):
-                records += compare(name, seed, registered["level"])
-                print(name, seed, flush=True)
-    table = pd.DataFrame(records)
     out.mkdir(parents=True, exist_ok=True)
-    table.to_csv(out / "strangers.csv", index=False, float_format="%.4f")
+    with use_one_blas_thread():
+        for seed, name in product(seeds, names):
+            records += compare(name, seed, registered["level"])
+            table = pd.DataFrame(records)
+            table.to_csv(out / "strangers.csv", index=False, float_format="%.4f")
+            print(name, seed, flush=True)
     summary = summarise(table)
     summary.to_csv(out / "strangers_summary.csv", float_format="%.4f")
     print(summary.round(3).to_string())
