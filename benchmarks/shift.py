@@ -32,6 +32,7 @@ from benchmarks.strange_data import (
     load_other_digits,
     rotate,
     split_rows,
+    standardise,
 )
 from benchmarks.strange_networks import Embedded, embed
 from benchmarks.strange_sentences import embed_sentences, write_sentence
@@ -54,11 +55,8 @@ Rows = tuple[np.ndarray, np.ndarray]  # inputs and targets
 def make_problem(inputs: Rows, shifts: dict[str, Rows], rng: np.random.Generator) -> Problem:
     """Split and standardise ordinary rows, and add shifted ones."""
     x, t = split_rows(*inputs, rng)
-    mean, scale = x["train"].mean(axis=0), np.maximum(x["train"].std(axis=0), 1e-6)
-    x |= {part: np.asarray(rows, np.float32) for part, (rows, _) in shifts.items()}
-    t |= {part: np.asarray(targets, np.float32) for part, (_, targets) in shifts.items()}
-    x = {part: (rows - mean) / scale for part, rows in x.items()}
-    return Problem({part: x[part] for part in ("train", "validation", "test")}, t, x)
+    targets = {part: np.asarray(answers, np.float32) for part, (_, answers) in shifts.items()}
+    return standardise(x, t | targets, {part: rows for part, (rows, _) in shifts.items()})
 
 
 def hold_out(x: np.ndarray, t: np.ndarray, away: np.ndarray, rng: np.random.Generator) -> Problem:
@@ -128,7 +126,8 @@ def make_sentences(rng: np.random.Generator) -> Problem:
     """Grammatical labels of sentence embeddings, trained without passive questions."""
 
     def draw(number: int, domain: int, passive_questions: bool) -> Rows:
-        texts, answers = [], []
+        texts: list[str] = []
+        answers: list[np.ndarray] = []
         while len(texts) < number:
             text, answer = write_sentence(rng, domain)
             if (answer[2] and answer[4]) == passive_questions:
@@ -251,7 +250,7 @@ def summarise(table: pd.DataFrame) -> pd.DataFrame:
     logs = table.assign(log=np.log(table["nll"]))
     keys = ["problem", "seed", "where"]
     wide = logs.groupby([*keys, "method"])["log"].mean().unstack("method")
-    records = []
+    records: list[dict[str, Any]] = []
     for method, against in CONTRASTS:
         ratios = (wide[method] - wide[against]).dropna()
         for where in ("home", "shift"):

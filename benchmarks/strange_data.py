@@ -22,7 +22,7 @@ from benchmarks.strange_sentences import (
     write_sentence,
 )
 
-__all__ = ["PROBLEMS", "Problem", "blur", "rotate", "split_rows"]
+__all__ = ["PROBLEMS", "Problem", "blur", "rotate", "split_rows", "standardise"]
 
 PIXELS = 14  # of an image, each way
 ROWS = 2_500  # of a problem, at most: training, validation and test rows
@@ -54,8 +54,8 @@ def split_rows(
 def make_table(x: np.ndarray, t: np.ndarray, away: np.ndarray, rng: np.random.Generator) -> Problem:
     """Hold out the rows `away`, standardise columns, and spoil test rows in four other ways."""
     inputs, targets = split_rows(x[~away], t[~away], rng)
-    test, known = inputs["test"], inputs["train"]
-    mean, scale = known.mean(axis=0), np.maximum(known.std(axis=0), 1e-6)
+    test = inputs["test"]
+    mean, scale = measure_columns(inputs["train"])
     units, missing = test.copy(), test.copy()
     rows = np.arange(len(test))
     units[rows, rng.integers(x.shape[1], size=len(test))] *= 10
@@ -67,20 +67,25 @@ def make_table(x: np.ndarray, t: np.ndarray, away: np.ndarray, rng: np.random.Ge
         "a third of inputs coded -1": missing,
         "noise": mean + scale * rng.normal(size=test.shape),
     }
-    return Problem(*_scale((inputs, strange), mean, scale, targets))
+    return standardise(inputs, targets, strange)
 
 
-def _scale(
-    parts: tuple[dict[str, np.ndarray], ...],
-    mean: np.ndarray,
-    scale: np.ndarray,
-    targets: dict[str, np.ndarray],
-) -> tuple[dict[str, np.ndarray], ...]:
+def measure_columns(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the mean and sd of each column; those that are constant keep their scale."""
+    sd = x.std(axis=0)
+    return x.mean(axis=0), np.where(sd > 1e-6, sd, 1.0)
+
+
+def standardise(
+    inputs: dict[str, np.ndarray], targets: dict[str, np.ndarray], strange: dict[str, np.ndarray]
+) -> Problem:
+    """Make a problem whose columns have mean 0 and sd 1 over the training rows."""
+    mean, scale = measure_columns(inputs["train"])
     inputs, strange = (
         {name: np.asarray((x - mean) / scale, np.float32) for name, x in part.items()}
-        for part in parts
+        for part in (inputs, strange)
     )
-    return inputs, targets, strange
+    return Problem(inputs, targets, strange)
 
 
 def make_breast_cancer(rng: np.random.Generator) -> Problem:
@@ -202,12 +207,12 @@ def make_manifold(rng: np.random.Generator) -> Problem:
     labels = rng.normal(size=(5, 8))
 
     def embed(z: np.ndarray, lift: np.ndarray = lift) -> np.ndarray:
-        return np.tanh(z @ bend / 2) @ lift + 0.1 * rng.normal(size=(len(z), 30))
+        return np.asarray(np.tanh(z @ bend / 2) @ lift + 0.1 * rng.normal(size=(len(z), 30)))
 
     z = rng.normal(size=(ROWS, 5))
     t = rng.random((ROWS, 8)) < 1 / (1 + np.exp(-3 * np.sin(z @ labels)))
     inputs, targets = split_rows(embed(z), t, rng)
-    mean, scale = inputs["train"].mean(axis=0), inputs["train"].std(axis=0)
+    mean, scale = measure_columns(inputs["train"])
     new = rng.normal(size=(500, 5))
     strange = {
         "off the surface": mean + scale * rng.normal(size=(500, 30)),
@@ -216,7 +221,7 @@ def make_manifold(rng: np.random.Generator) -> Problem:
         "a far cluster": embed(4 * new[:1] / np.linalg.norm(new[0]) + 0.3 * new),
         "three inputs missing": inputs["test"] * (np.arange(30) > 2),
     }
-    return Problem(*_scale((inputs, strange), mean, scale, targets))
+    return standardise(inputs, targets, strange)
 
 
 def make_sentences(rng: np.random.Generator) -> Problem:
@@ -232,12 +237,11 @@ def make_sentences(rng: np.random.Generator) -> Problem:
         "letters in random order": [shuffle(list(text), rng, "") for text in test],
     }
     strange = {kind: embed_sentences(texts) for kind, texts in kinds.items()}
-    scale = inputs["train"].std(axis=0)
-    return Problem(*_scale((inputs, strange), inputs["train"].mean(axis=0), scale, targets))
+    return standardise(inputs, targets, strange)
 
 
 def _as_floats(parts: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    return {name: np.asarray(x, np.float32) for name, x in parts.items()}
+    return {name: np.ascontiguousarray(x, np.float32) for name, x in parts.items()}
 
 
 PROBLEMS: dict[str, Callable[[np.random.Generator], Problem]] = {

@@ -63,12 +63,12 @@ def make_scores(rows: Embedded) -> dict[str, Score]:
 
     def deviate(part: str) -> np.ndarray:
         z = (np.log(compute_leverages(psi[part], factor)) - logs.mean(axis=0)) / logs.std(axis=0)
-        return np.abs(z).max(axis=1)
+        return np.asarray(np.abs(z).max(axis=1))
 
     def find_neighbour(part: str) -> np.ndarray:
         a, b = psi[part] / scale, train / scale
         square = (a**2).sum(axis=1)[:, None] + (b**2).sum(axis=1) - 2 * a @ b.T
-        return np.partition(square, NEIGHBOURS - 1, axis=1)[:, NEIGHBOURS - 1]
+        return np.asarray(np.partition(square, NEIGHBOURS - 1, axis=1)[:, NEIGHBOURS - 1])
 
     answers = rows.answers
     return {
