@@ -9,8 +9,7 @@ import pytest
 
 from lastlayer import Posterior, sample_network, sample_posterior
 from lastlayer.errors import UserError
-from lastlayer.network_flow import NetworkPosterior
-from lastlayer.network_step import Ensemble, move_part
+from lastlayer.network_flow import Ensemble, NetworkPosterior, move_part
 
 N, K, D = 60, 5, 4  # a last layer of 20 weights in all
 BY_OUTPUT = [np.arange(K * D).reshape(K, D)]
@@ -57,7 +56,6 @@ def test_a_linear_network_has_the_exact_flows_posterior(particles: int) -> None:
     """J > D, in float32. Seen: 3e-4 in both; with R left out of S, 1.0."""
     found = flow(num_particles=particles)
     assert found.info.converged
-    assert found.info.bend < 1e-3
     assert max(errors(found)) < 2e-3
     assert "understated" not in found.info.message
 
@@ -125,7 +123,6 @@ def test_at_rest_the_equations_hold_for_a_network_that_bends() -> None:
         bent, X, targets, trained, counts=COUNTS, parts=parts, num_particles=40, tolerance=0.01
     )
     assert found.info.converged
-    assert 0.01 < found.info.bend < 1
     every = np.stack([np.asarray(bent(w, X), float) for w in found.particles])
     nodes, weights = np.polynomial.hermite_e.hermegauss(80)
     a = every.mean(axis=0)[..., None] + every.std(axis=0, ddof=1)[..., None] * nodes
@@ -150,7 +147,6 @@ def test_a_run_that_was_stopped_early_says_so() -> None:
     found = flow(num_particles=6, parts=BY_OUTPUT, num_steps=1)
     assert not found.info.converged
     assert "do not trust this yet: after 1 round" in repr(found)
-    assert found.info.forward_passes == 6 * 3  # to begin with, deviations, and the step
 
 
 @pytest.mark.parametrize(
@@ -158,8 +154,8 @@ def test_a_run_that_was_stopped_early_says_so() -> None:
     [
         ({"num_particles": 2}, "num_particles must be a whole number ≥ 3"),
         ({"parts": [np.arange(21)]}, "whole numbers from 0 to 19"),
-        ({"parts": [np.arange(3), np.arange(2, 5)]}, "must not overlap"),
-        ({"parts": []}, "must be index arrays"),
+        ({"parts": [np.arange(3), np.arange(2, 5)]}, "none of them twice"),
+        ({"parts": []}, "must be arrays of whole numbers"),
         ({"parts": [np.arange(8).reshape(2, 4)]}, "with 5 outputs"),
         ({"prior_variance": 0}, "prior_variance must lie between"),
         ({"counts": COUNTS[1:]}, "counts must have shape"),
