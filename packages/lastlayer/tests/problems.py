@@ -34,20 +34,6 @@ class Data(NamedTuple):
     targets: np.ndarray
 
 
-class Stored:
-    """Rows in a file, as far as a sampler can tell; it notes how many are read at once."""
-
-    chunks = (512, 8)
-
-    def __init__(self, rows: np.ndarray) -> None:
-        self.shape, self.dtype, self._rows = rows.shape, rows.dtype, rows
-        self.read: list[int] = []
-
-    def __getitem__(self, some: slice) -> np.ndarray:
-        self.read.append(some.stop - some.start)
-        return self._rows[some]
-
-
 @cache
 def small(num_outputs: int = 2, num_rows: int = 60, num_features: int = 4, seed: int = 0) -> Data:
     """Overlapping classes: N = 60, D = 4, K = 2 unless told otherwise."""

@@ -150,7 +150,7 @@ def test_automatic_step_is_stable_where_a_fixed_one_is_not() -> None:
     assert fixed.info.repaired > 0
     assert not fixed.info.converged
     assert fixed.info.diverged.all()
-    assert "Δτ is too long, λ_max(P̂H) is " in fixed.info.message
+    assert "Δτ is too long" in fixed.info.message
     assert "leave step_size to the automatic rule" in fixed.info.message
     assert np.isfinite(fixed.particles).all()
     assert automatic.info.repaired == 0

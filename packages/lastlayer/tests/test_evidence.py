@@ -51,13 +51,6 @@ def test_evidence_out_of_range_is_refused(bad: object) -> None:
         sample_posterior(X, T, evidence=bad)
 
 
-def test_rows_in_a_file_are_not_weighed(tmp_path) -> None:
-    np.save(tmp_path / "x.npy", X)
-    rows = np.load(tmp_path / "x.npy", mmap_mode="r")
-    with pytest.raises(UserError, match="multiply counts and targets"):
-        sample_posterior(rows, T, evidence=B, memory_budget=1)
-
-
 def test_a_sentence_is_one_unit_of_evidence() -> None:
     layer = LayerRows(X, T * COUNTS[:, None], COUNTS, np.zeros((2, 3)), sentences=8.0)
     settings = SamplerSettings(method="exact-flow", evidence="sentence")

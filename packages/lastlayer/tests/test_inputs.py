@@ -5,7 +5,6 @@ import pandas as pd
 import pytest
 
 from lastlayer import sample_posterior
-from lastlayer.checks import check_callable
 from lastlayer.errors import UserError
 from problems import small
 
@@ -26,10 +25,14 @@ BAD = {
     "NaN features": (NAN, T, {}, r"features must be finite, got nan at index \(\d+, \d\)"),
     "NaN targets": (X, np.where(T > 0, np.nan, T), {}, "leave such labels out with counts of 0"),
     "infinite targets": (X, np.where(T > 0, np.inf, 0), {}, "targets must be finite, got inf"),
-    "one-dimensional features": (X[:, 0], T, {}, r"features must have shape \(N, D\), got \(60,\)"),
-    "three-dimensional features": (X[None], T, {}, r"got \(1, 60, 4\); drop axes"),
-    "no rows": (X[:0], T[:0], {}, r"at least one row and one column, got shape \(0, 4\)"),
-    "no columns": (X[:, :0], T, {}, "at least one row and one column"),
+    "one-dimensional features": (
+        X[:, 0],
+        T,
+        {},
+        r"features must have shape \(N, D\), .* got \(60,\)",
+    ),
+    "three-dimensional features": (X[None], T, {}, r"got \(1, 60, 4\); reshape"),
+    "no rows": (X[:0], T[:0], {}, r"at least one, got \(0, 4\)"),
     "words": ([["a"], ["b"]], [0, 1], {}, "features must hold real numbers.*encode"),
     "words as targets": (X, np.full(60, "a"), {}, "targets must hold real numbers.*encode them"),
     "complex": (X * 1j, T, {}, "features must hold real numbers"),
@@ -49,7 +52,7 @@ BAD = {
     "NaN variance": (X, T, {"prior_variance": np.nan}, "prior_variance must be finite"),
     "full covariance": (X, T, {"prior_variance": np.eye(4)}, "only diagonal priors"),
     "mean of other shape": (X, T, {"prior_mean": np.zeros(3)}, r"\(4,\) or \(2, 4\), got \(3,\)"),
-    "one particle": (X, T, {"num_particles": 1}, "num_particles must be a whole number ≥ 2, got 1"),
+    "one particle": (X, T, {"num_particles": 1}, "num_particles must be a whole number between 2"),
     "no steps": (X, T, {"num_steps": 0}, "num_steps must be a whole number between 1 and"),
     "negative seed": (X, T, {"seed": -1}, "seed must be a whole number between 0 and"),
     "unknown method": (X, T, {"method": "exact_flow"}, "did you mean 'exact-flow'"),
@@ -89,7 +92,7 @@ BAD = {
         X,
         np.arange(60) % 3 * 2,
         {"likelihood": "softmax"},
-        "no target is of class 1, and 4 is named",
+        "name class 4 and leave out another",
     ),
     "softmax of one class": (X, np.zeros(60), {"likelihood": "softmax"}, "at least 2 classes"),
     "watching a Gaussian": (X, T, {"observe": print}, "cannot be observed"),
@@ -116,7 +119,7 @@ BAD = {
         X,
         T,
         {"num_particles": 10**12},
-        "num_particles must fit into the .* use at most",
+        "num_particles must be a whole number between 2 and 10000000",
     ),
     "large counts": (X, T, {"counts": np.full(60, 1e200)}, "counts must sum to less than 3e"),
     "counts for float32": (X, T, {"counts": np.full(60, 1e39), "dtype": "float32"}, "^counts must"),
@@ -127,7 +130,6 @@ BAD = {
     "small variance": (X, T, {"prior_variance": 1e-99, "dtype": "float32"}, "^prior_variance must"),
     "misspelt argument": (X, T, {"prior_varience": 1.0}, "did you mean 'prior_variance'"),
     "misspelt option": (X, T, {"method": "hmc", "num_chain": 2}, "did you mean 'num_chains'"),
-    "rows to check as text": (X, T, {"method": "hmc", "check_at": "abc"}, "check_at must"),
 }
 
 
@@ -140,14 +142,6 @@ def test_bad_input_is_one_clear_sentence(case: str) -> None:
     assert "\n" not in str(caught.value)
 
 
-def test_what_cannot_be_called_is_refused() -> None:
-    """Tests have a type checker, which would refuse it in `sample_posterior` before we do."""
-    check_callable(None, "report")
-    check_callable(print, "report")
-    with pytest.raises(UserError, match="report must be a function or None, got 3"):
-        check_callable(3, "report")
-
-
 def test_prediction_needs_the_same_columns() -> None:
     posterior = sample_posterior(X, T)
     with pytest.raises(UserError, match="must have 4 columns.*got 3; no intercept is added"):
@@ -156,14 +150,6 @@ def test_prediction_needs_the_same_columns() -> None:
         posterior.predict_proba(NAN)
     with pytest.raises(UserError, match="level must be between 0 and 1"):
         posterior.predict_interval(X, level=1.5)
-    with pytest.raises(UserError, match=r"level must .* got 90.0; .*0\.9\b"):
-        posterior.predict_interval(X, level=90.0)
-
-
-@pytest.mark.parametrize("targets", [2 * T, np.arange(60) % 3 - 1, np.arange(60) / 30])
-def test_targets_that_cannot_be_class_numbers_get_no_hint_of_softmax(targets: np.ndarray) -> None:
-    with pytest.raises(UserError, match=r"between 0 and .* or pass counts\.$"):
-        sample_posterior(X, targets)
 
 
 def test_numbers_in_other_containers_are_accepted() -> None:

@@ -160,13 +160,6 @@ def test_training_rows_of_the_network_choose_no_prior():
     np.testing.assert_allclose(held.covariance, plain.covariance, rtol=1e-4, atol=1e-8)
 
 
-def test_rows_of_the_fit_as_validation_give_a_warning():
-    options = {"prior_variance": "auto", "diagnose": False}
-    with pytest.warns(UserWarning, match="rows of the fit, which the network answers"):
-        found = sample_posterior(X[FIT], T[FIT], validation=(X[40:100], T[40:100]), **options)
-    assert "by 60 held-out rows" in found.info.message
-
-
 def test_too_few_rows_choose_no_prior():
     found = sample_posterior(X[:29], T[:29], prior_variance="auto")
     note = "prior variance 1 about zero; 29 distinct rows or groups, where 30 are needed"
@@ -220,7 +213,7 @@ def test_too_few_rows_choose_no_prior():
         ({"trained": WEIGHTS[:2]}, r"trained must have shape \(3, 6\), .* got \(2, 6\)"),
         (
             {"prior_variance": np.ones(5), "method": "dropout-deterministic"},
-            "alike for all outputs, got",
+            r"one of the shapes .*\(6,\)\], got \(5,\)",
         ),
         ({"validation": X}, r"validation must be \(features, targets\).*got ndarray"),
         (
@@ -230,18 +223,18 @@ def test_too_few_rows_choose_no_prior():
         ({"trained": WEIGHTS[:2], "prior_variance": "auto"}, r"trained must have shape \(3, 6\)"),
         (
             {"prior_variance": np.ones((2, 1))},
-            r"\(3, 1\) or \(3, 6\), a row per output, got \(2, 1\)",
+            r"\(3, 1\), \(3, 6\)\], got \(2, 1\)",
         ),
-        ({"counts": np.ones((300, 2))}, r"or that of targets \(N, K\), got \(300, 2\)"),
+        ({"counts": np.ones((300, 2))}, r"or \(N, K\) as targets have, got \(300, 2\)"),
         (
             {"counts": np.ones((300, 3)), "method": "dropout-deterministic"},
-            "counts of shape .* method 'dropout-deterministic'",
+            "counts of shape .* 'dropout-deterministic' takes",
         ),
         (
             {"prior_variance": np.arange(1.0, 4)[:, None], "method": "dropout-deterministic"},
-            r"alike for all outputs, got \(3, 1\)",
+            r"one of the shapes .*, got \(3, 1\)",
         ),
-        ({"diagnose": False, "refine": True}, "refine=True needs the diagnostic"),
+        ({"diagnose": False, "refine": True}, "refine=True is for Gaussian methods"),
     ],
 )
 def test_mistakes_are_named(options, message):

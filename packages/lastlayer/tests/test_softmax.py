@@ -9,7 +9,7 @@ from lastlayer import Posterior, sample_posterior
 from lastlayer.errors import UserError
 from lastlayer.problem import Likelihood, Problem
 from lastlayer.sklearn import EnsembleKalmanClassifier
-from lastlayer.softmax import find_gaussian, find_mode
+from lastlayer.softmax import ClassRows, find_gaussian
 
 RNG = np.random.default_rng(0)
 LABELS = RNG.integers(0, 3, 60)
@@ -115,7 +115,7 @@ def test_counts_stand_for_repeated_rows(drawn: Posterior) -> None:
 
 def test_the_mode_is_the_penalised_maximum() -> None:
     """Scikit-learn's multinomial regression with C = prior variance, about zero."""
-    mode = np.sqrt(2) * find_mode(build(X, LABELS, 2.0))
+    mode = np.sqrt(2) * ClassRows.lay_out(build(X, LABELS, 2.0)).find_mode(np.zeros((3, 4)))
     theirs = LogisticRegression(C=2, fit_intercept=False, tol=1e-10, max_iter=10_000)
     np.testing.assert_allclose(mode, theirs.fit(X, LABELS).coef_, atol=1e-2)
 

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 from lastlayer import sample_network, sample_posterior
-from problems import Stored, sample_compiled, small
+from problems import sample_compiled, small
 
 REPETITIONS = int(os.environ.get("EQUIVOCAL_STRESS", "5"))
 CORES = os.cpu_count() or 1
@@ -57,8 +57,8 @@ def _sample(method: str, rows: int = 60, **options: object) -> Callable[[], np.n
 
 def _sample_streamed() -> np.ndarray:
     features, targets = small(num_outputs=1, num_rows=2_000)
-    stored, how = Stored(features.astype(np.float32)), {"num_particles": 8, "diagnose": False}
-    return sample_posterior(stored, targets, memory_budget=90_000, **how).particles
+    rows, how = features.astype(np.float32), {"num_particles": 8, "diagnose": False}
+    return sample_posterior(rows, targets, memory_budget=90_000, **how).particles
 
 
 def _linear_network(weights: jax.Array, inputs: jax.Array) -> jax.Array:

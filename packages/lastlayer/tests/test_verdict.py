@@ -6,13 +6,7 @@ import pytest
 from lastlayer.outcome import RunSettings
 from lastlayer.problem import Likelihood, Problem
 from lastlayer.variational import fit_gaussian
-from lastlayer.verdict import (
-    CALLED_FAR,
-    LOOK_AGAIN,
-    SLIGHT_SHIFT,
-    diagnose_gaussian,
-    shrink_to_mean,
-)
+from lastlayer.verdict import SLIGHT_SHIFT, diagnose_gaussian, shrink_to_mean
 
 SETTINGS = RunSettings(
     num_particles=200, num_steps=None, tolerance=5e-4, seed=0, memory_budget=None
@@ -45,19 +39,12 @@ def test_draws_tell_a_slight_shift_as_chains_do(variance: float) -> None:
 
 
 def test_doubtful_outputs_alone_get_chains() -> None:
-    """Their shifts are those that they have where all outputs get chains.
-
-    An output next to the limit gets as many chains as others leave it, and hence another estimate:
-    some thousand trajectories of relative variance 0.75 make a standard error below 3 %.
-    """
+    """Their shifts are those that they have where all outputs get chains."""
     wide = 3 * PSI[:30], np.column_stack([TARGETS[:30], np.full(30, 0.5)]), 9.0
     some, every = _find_shifts(*wide), _find_shifts(*wide, slight=0.0)
     doubtful = some >= SLIGHT_SHIFT
     assert 0 < doubtful.sum() < len(some)
-    decided = doubtful & (np.abs(np.log(every / CALLED_FAR)) > np.log(LOOK_AGAIN[0]))
-    assert 0 < decided.sum() < doubtful.sum()
-    np.testing.assert_allclose(some[decided], every[decided], rtol=1e-3)
-    np.testing.assert_allclose(some[doubtful], every[doubtful], rtol=0.1)
+    np.testing.assert_allclose(some[doubtful], every[doubtful], rtol=1e-3)
 
 
 def test_identical_outputs_get_one_verdict() -> None:
@@ -71,9 +58,9 @@ def test_identical_outputs_get_one_verdict() -> None:
 def test_estimates_are_drawn_together_by_their_noise_alone() -> None:
     """Equal shifts with noise become nearly equal; what differs by more than noise hardly moves."""
     noise = np.exp(0.2 * RNG.standard_normal(200))
-    few = np.full(200, 18)  # trajectories: a relative variance of 0.75 / 18 = 0.2²
+    few = 18  # trajectories: a relative variance of 0.75 / 18 = 0.2²
     drawn = shrink_to_mean(0.1 * noise, few)
     assert np.abs(np.log(drawn / 0.1)).max() < 0.15 < np.abs(np.log(noise)).max()
     apart = np.geomspace(0.01, 1.0, 200)
     np.testing.assert_allclose(shrink_to_mean(apart, few), apart, rtol=0.1)
-    np.testing.assert_array_equal(shrink_to_mean(apart[:2], few[:2]), apart[:2])
+    np.testing.assert_array_equal(shrink_to_mean(apart[:2], few), apart[:2])

@@ -4,7 +4,6 @@ A new method is a module with a config class and `run(problem, config, settings)
 `Outcome`, and a line in `METHODS`.
 """
 
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from typing import Any
@@ -25,17 +24,14 @@ from lastlayer.checks import (
 )
 from lastlayer.errors import did_you_mean
 from lastlayer.exact import HmcConfig
-from lastlayer.machine import measure_memory
 from lastlayer.nuts import NutsConfig
 from lastlayer.outcome import Outcome, RunOptions, RunSettings
 from lastlayer.prior import FEWEST_ROWS, Question
 from lastlayer.problem import Likelihood, Problem, collapse
 from lastlayer.seeds import choose_seed
-from lastlayer.streaming import StreamedProblem, is_streamed
 from lastlayer.variational import FlowConfig
 
-FEWEST_PARTICLES = 200
-SHARED_ROWS = 0.25  # a smaller share of common rows may be chance, with few discrete features
+FEWEST_PARTICLES, MOST_PARTICLES = 200, 10**7
 
 
 @dataclass(frozen=True)
@@ -45,20 +41,19 @@ class Method:
     config: type
     run: Callable[[Problem, Any, RunSettings], Outcome]
     gaussian: bool = False  # its posterior is N(mean, covariance), and particles are drawn from it
-    everywhere: bool = False  # also takes rows in files, and counts of each target
+    own_counts: bool = False  # also takes counts of each target
     draws: int | None = None  # default number of particles; None: it depends on D
     observable: bool = False  # moves an ensemble along τ, which can be observed
 
 
 METHODS = {
-    "exact-flow": Method(FlowConfig, variational.run, gaussian=True, everywhere=True),
+    "exact-flow": Method(FlowConfig, variational.run, gaussian=True, own_counts=True),
     "dropout-deterministic": Method(DropoutConfig, algorithm1_run.run, observable=True),
-    "laplace": Method(FlowConfig, laplace.run, gaussian=True, everywhere=True),
-    "hmc": Method(HmcConfig, exact.run, everywhere=True, draws=1_600),
+    "laplace": Method(FlowConfig, laplace.run, gaussian=True, own_counts=True),
+    "hmc": Method(HmcConfig, exact.run, own_counts=True, draws=1_600),
     "nuts": Method(NutsConfig, nuts.run, draws=4_000),
 }
 DEFAULT, EXACT = "exact-flow", "hmc"  # for yes/no outputs, and for a softmax
-EVERYWHERE = ", ".join(name for name, method in METHODS.items() if method.everywhere)
 
 
 def check_method(
@@ -109,37 +104,29 @@ class Request:
         """Return the problem, the settings and, if a prior is to be chosen, by which rows."""
         check_choice(self.likelihood, "likelihood", list(Likelihood))
         options, method = self.options, METHODS[self.method]
-        streamed = is_streamed(self.features, options.dtype, options.memory_budget)
-        self._check_served(streamed)
-        self._check_refined(streamed)
-        self._check_prior(streamed)
-        problem = self._build(streamed, options.dtype)
-        if problem.in_memory and problem.counts.ndim == 2 and not method.everywhere:
-            fail(
-                f"counts of shape (N, K) are for {EVERYWHERE}; method {self.method!r} takes one "
-                "per row."
-            )
+        self._check_served()
+        problem = self._build()
+        if problem.counts.ndim == 2 and not method.own_counts:
+            able = ", ".join(name for name, known in METHODS.items() if known.own_counts)
+            fail(f"counts of shape (N, K) are for {able}; {self.method!r} takes one per row.")
         if problem.likelihood is Likelihood.SOFTMAX:
             exact.check_size(problem)
         # the residual, in posterior sd, below which a flow has converged
         tolerance = options.tolerance or (1e-7 if problem.dtype == np.float64 else 5e-4)
+        J = self.num_particles
+        if J is None:
+            J = method.draws or max(FEWEST_PARTICLES, 2 * problem.num_features)
         settings = RunSettings(
             **vars(options) | {"tolerance": tolerance},
-            num_particles=_choose_particle_number(self.num_particles, method, problem),
+            num_particles=check_int(J, "num_particles", least=2, most=MOST_PARTICLES),
             seed=choose_seed(self.seed),
             refine=self.refine,
         )
-        return problem, settings, None if streamed else self._ask(problem)
+        return problem, settings, self._ask(problem)
 
-    def _check_served(self, streamed: bool) -> None:
-        """Check that the method works where the rows are, and with the settings given."""
-        method, everywhere = self.method, METHODS[self.method].everywhere
-        check_bool(self.diagnose, "diagnose")
-        if streamed and not everywhere:
-            fail(
-                f"method {method!r} needs its rows in memory, and they are larger than "
-                f"memory_budget; these read them from the file: {EVERYWHERE}."
-            )
+    def _check_served(self) -> None:
+        """Check that the method works with the settings given."""
+        method = self.method
         if self.likelihood == Likelihood.SOFTMAX and method != EXACT:
             fail(
                 f"method {method!r} is for likelihood='bernoulli': a softmax has exact draws; "
@@ -148,50 +135,26 @@ class Request:
         if self.options.observe is not None and not METHODS[method].observable:
             observable = ", ".join(name for name, known in METHODS.items() if known.observable)
             fail(f"method {method!r} cannot be observed along τ; these can: {observable}.")
-
-    def _check_refined(self, streamed: bool) -> None:
-        """Check that there is a Gaussian to refine, with rows in memory."""
-        if not check_bool(self.refine, "refine"):
-            return
-        if not self.diagnose:
-            fail("refine=True needs the diagnostic, which says what to refine; leave out diagnose.")
-        if not METHODS[self.method].gaussian:
-            fail(
-                f"refine=True is for Gaussian methods; {self.method!r} draws its particles itself."
-            )
-        if streamed:
-            fail("refine=True needs the rows in memory; method='hmc' reads them from the file.")
-
-    def _check_prior(self, streamed: bool) -> None:
-        """Check how the prior is chosen."""
-        if self.automatic and streamed:
-            fail(
-                "prior_variance='auto' needs rows in memory; choose a number on fewer rows, which "
-                "info.settings then holds."
-            )
+        diagnosed = check_bool(self.diagnose, "diagnose") and METHODS[method].gaussian
+        if check_bool(self.refine, "refine") and not diagnosed:
+            fail("refine=True is for Gaussian methods, whose diagnostic says what to refine.")
         if not self.automatic and (self.validation is not None or self.groups is not None):
             fail("validation and groups are for prior_variance='auto'; leave them out here.")
 
-    def _build(self, streamed: bool, dtype: Any) -> Problem:
+    def _build(self) -> Problem:
         """Return rows and prior as a problem, with equal rows merged and counts times b."""
         m0, v = self.prior_mean, 1.0 if self.automatic else self.prior_variance
-        build = StreamedProblem.build if streamed else Problem.build
         m0, kind = 0.0 if m0 is None else m0, Likelihood(self.likelihood)
-        given = (self.features, self.targets, self.counts, m0, v, kind, dtype)
-        problem = build(*given, alike=METHODS[self.method].observable)
+        given = (self.features, self.targets, self.counts, m0, v, kind, self.options.dtype)
+        problem = Problem.build(*given, alike=METHODS[self.method].observable)
         trained = _check_trained(self.trained, problem)
         if trained is not None and self.prior_mean is None and not self.automatic:
             problem = replace(problem, prior_mean=trained)
         if self.options.evidence != 1:
-            if streamed:
-                fail(
-                    "evidence= needs rows in memory; multiply counts and targets in the file "
-                    "instead."
-                )
             b = problem.dtype.type(self.options.evidence)
             problem = replace(problem, targets=problem.targets * b, counts=problem.counts * b)
         # equal rows of different groups stay apart
-        return problem if streamed or self.groups is not None else collapse(problem)
+        return problem if self.groups is not None else collapse(problem)
 
     def _ask(self, problem: Problem) -> Question | None:
         """Return which prior to choose, or to compare with a network; None if neither is wanted."""
@@ -200,41 +163,7 @@ class Request:
         trained = _check_trained(self.trained, problem) if self.prior_mean is None else None
         validation = _check_validation(self.validation, problem)
         groups = _check_groups(self.groups, validation, problem)
-        if validation is not None:
-            _check_shared(validation, problem)
         return Question(trained=trained, validation=validation, groups=groups)
-
-
-def _choose_particle_number(given: int | None, method: Method, problem: Problem) -> int:
-    """Return J: as given, provided that it fits into memory, or by default enough for D."""
-    if given is None:
-        return method.draws or max(FEWEST_PARTICLES, 2 * problem.num_features)
-    J = check_int(given, "num_particles", least=2)
-    size = J * problem.num_outputs * problem.num_features * problem.dtype.itemsize
-    if size > (memory := measure_memory()):
-        fail(
-            f"num_particles must fit into the {memory / 2**30:.3g} GiB of this machine, got "
-            f"{J:,} × {problem.num_outputs} outputs × {problem.num_features} features; "
-            f"use at most {memory * J // size}."
-        )
-    return J
-
-
-def _check_shared(validation: Problem, problem: Problem) -> None:
-    """Warn if many rows of validation are rows of the fit, each of which is there once.
-
-    Where rows repeat within the fit, others may equal them by chance.
-    """
-    known = {row.tobytes() for row in problem.features}
-    shared = sum(row.tobytes() in known for row in validation.features)
-    once = len(known) == problem.num_rows and (problem.row_counts <= 1).all()
-    if once and shared >= SHARED_ROWS * validation.num_rows:
-        warnings.warn(
-            f"{shared:,} of {validation.num_rows:,} rows of validation are rows of the fit, which "
-            "the network answers better than others: pass rows that are not.",
-            UserWarning,
-            stacklevel=5,
-        )
 
 
 def _check_groups(groups: Any, validation: Problem | None, problem: Problem) -> np.ndarray | None:

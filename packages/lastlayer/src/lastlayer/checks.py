@@ -40,34 +40,29 @@ def check_numbers(value: Any, name: str, *, finite: bool = True) -> np.ndarray:
         array = np.asarray(value)
         if array.dtype == object:  # a data frame of several kinds of numbers, nullable ones
             array = array.astype(np.float64)
-    except (TypeError, ValueError, RuntimeError, OSError) as error:  # ragged; damaged files
-        said = str(error).split("\n")[0].split(". ")[0].rstrip(".")
-        if hasattr(value, "chunks"):  # zarr, HDF5
-            fail(f"{name} cannot be read ({said}); restore the file.")
+    except (TypeError, ValueError, RuntimeError, OSError) as error:  # ragged; a damaged file
+        said = str(error).split("\n")[0].rstrip(".")
         fail(f"{name} must be one array of numbers, with rows of equal length: {said}.")
     if not np.can_cast(array.dtype, np.longdouble):
         fail(f"{name} must hold real numbers, got {array.dtype}; encode them first.")
     # a mask of the whole array would take memory; NaN is both its minimum and its maximum
     if finite and array.size and not (np.isfinite(array.min()) and np.isfinite(array.max())):
         bad = tuple(int(i[0]) for i in np.nonzero(~np.isfinite(array))) if array.ndim else ()
-        where = f" at index {bad}" if bad else ""
         way_out = "remove or impute NaN and infinity first"
         if name.endswith("targets"):
             way_out = "leave such labels out with counts of 0"
-        fail(f"{name} must be finite, got {array[bad]}{where}; {way_out}.")
+        fail(f"{name} must be finite, got {array[bad]} at index {bad}; {way_out}.")
     return array
 
 
 def check_features(features: object, dtype: Any, name: str = "features") -> np.ndarray:
     """Return (N, D) in the precision of `choose_dtype`; errors call it `name`."""
     psi = check_numbers(features, name)
-    if psi.ndim != 2:
-        way_out = "drop axes of length one, or flatten what belongs to a row"
-        if psi.ndim < 2:
-            way_out = "reshape one column to (N, 1)"
-        fail(f"{name} must have shape (N, D), got {psi.shape}; {way_out}.")
-    if 0 in psi.shape:
-        fail(f"{name} must have at least one row and one column, got shape {psi.shape}.")
+    if psi.ndim != 2 or 0 in psi.shape:
+        fail(
+            f"{name} must have shape (N, D), N and D at least one, got {psi.shape}; reshape one "
+            "column to (N, 1), and flatten what belongs to a row."
+        )
     return _convert(psi, name, choose_dtype(psi, dtype))
 
 
@@ -76,13 +71,9 @@ def choose_dtype(features: Any, dtype: Any) -> np.dtype:
     single, double = np.dtype("float32"), np.dtype("float64")
     if dtype is None:
         return single if features.dtype == single else double
-    try:
-        kind = np.dtype(dtype)
-    except TypeError:
-        kind = np.dtype(object)
-    if kind not in (single, double):
+    if dtype not in ("float32", "float64", np.float32, np.float64, single, double):
         fail(f"dtype must be float32 or float64, got {dtype!r}.")
-    return kind
+    return np.dtype(dtype)
 
 
 def _convert(array: np.ndarray, name: str, dtype: np.dtype) -> np.ndarray:
@@ -104,10 +95,7 @@ def check_counts(counts: object, num_rows: int, dtype: np.dtype, targets: Any = 
         return np.ones(num_rows, dtype)
     c = check_numbers(counts, "counts")
     if c.shape != (num_rows,) and not (c.ndim == 2 and c.shape == np.shape(targets)):
-        fail(
-            f"counts must have shape ({num_rows},), one per row of features, or that of targets "
-            f"(N, K), got {c.shape}."
-        )
+        fail(f"counts must have shape ({num_rows},), or (N, K) as targets have, got {c.shape}.")
     if (c < 0).any():
         row, *_ = np.argwhere(c < 0)[0]
         fail(f"counts must be ≥ 0, got {c[c < 0][0]} in row {row}; use 0 to leave it out.")
@@ -147,11 +135,10 @@ def _clip_to_counts(t: np.ndarray, counts: np.ndarray) -> np.ndarray:
     if wrong.any():
         row, column = np.argwhere(wrong)[0]
         count = np.broadcast_to(c, t.shape)[row, column]
-        classes = t.shape[1] == 1 and (counts == 1).all() and ((t >= 0) & (t % 1 == 0)).all()
-        way_out = "; for class numbers, (N,), pass likelihood='softmax'" if classes else ""
         fail(
             f"targets must lie between 0 and the row's count, got {t[row, column]:g} with count "
-            f"{count:g} in row {row}, output {column}; use 0/1, fractions, or pass counts{way_out}."
+            f"{count:g} in row {row}, output {column}; use 0/1, fractions, or pass counts; for "
+            "class numbers, (N,), pass likelihood='softmax'."
         )
     return np.minimum(t, c)
 
@@ -172,11 +159,10 @@ def encode_classes(
             f"array, got {labels[wrong][0]}."
         )
     classes = num_classes or int(labels.max(initial=-1)) + 1
-    absent = np.setdiff1d(np.arange(classes), labels)
-    if num_classes is None and len(absent):
+    if num_classes is None and len(np.unique(labels)) < classes:
         fail(
-            f"no target is of class {absent[0]}, and {classes - 1} is named: number the classes "
-            "from 0 without gaps, or pass an (N, K) array."
+            f"targets of a softmax name class {classes - 1} and leave out another: number the "
+            "classes from 0 without gaps, or pass an (N, K) array."
         )
     return np.eye(classes)[labels.astype(int)] * counts[:, None]
 
@@ -194,13 +180,10 @@ def check_prior_variance(
         fail(f"prior_variance must be 'auto' or numbers, got {variance!r:.60}{hint}")
     v = check_numbers(variance, "prior_variance").astype(np.float64)
     each = [(num_outputs, 1), (num_outputs, num_features)] if num_outputs else []
-    if v.shape not in {(), (num_features,), *each}:
-        rows = (
-            f", or {each[0]} or {each[1]}, a row per output" if each else ", alike for all outputs"
-        )
+    if v.shape not in (shapes := [(), (num_features,), *each]):
         fail(
-            f"prior_variance must be a number or have shape ({num_features},), one per feature"
-            f"{rows}, got {v.shape}; only diagonal priors are served."
+            f"prior_variance must have one of the shapes {shapes}, got {v.shape}; only diagonal "
+            "priors are served."
         )
     least, most = np.finfo(dtype).tiny, np.finfo(dtype).max / 1e6  # room for sums of variances
     wrong = v[~((least <= v) & (v <= most))]
@@ -249,20 +232,13 @@ def check_bool(value: object, name: str) -> bool:
     return bool(value)
 
 
-def check_callable(value: object, name: str) -> None:
-    """Refuse what is neither None nor can be called."""
-    if value is not None and not callable(value):
-        fail(f"{name} must be a function or None, got {value!r}.")
-
-
 def check_positive(value: Any, name: str, *, below: float = np.inf) -> float:
     """Return a finite number in (0, below)."""
     if isinstance(value, bool) or not isinstance(value, int | float | np.number):
         fail(f"{name} must be a number, got {value!r}.")
     if not (0 < value < below and value <= np.finfo(float).max):  # nor is NaN
         rule = "> 0" if below == np.inf else f"between 0 and {below:g}"
-        hint = f"; for {value:g} % pass {value / 100:g}" if below == 1 and 10 < value < 100 else ""
-        fail(f"{name} must be {rule} and finite, got {value!r:.60}{hint}.")
+        fail(f"{name} must be {rule} and finite, got {value!r:.60}.")
     return float(value)
 
 

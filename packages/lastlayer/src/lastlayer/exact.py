@@ -3,14 +3,13 @@
     θ = m + G z,    z by trajectories of docs/maths.md (22) and a Metropolis test
 
 N(m, GGᵀ) is the Gaussian that `variational` finds, for the weights of all classes of a softmax the
-one of `softmax`; in its coordinates the posterior is nearly N(0, I), so that a few leapfrog
-steps give a nearly independent draw (`trajectories`). Many chains of every output run in one
-program. Warm-up adapts a step size for each output. An output is done when all its weights (and its
-logits at the rows `check_at`, if given) have a rank-normalised split-R̂ of at most 1.01 and an
-effective size, bulk and tail, of at least 400; until then its chains go on, up to `num_steps`
-transitions, or their share of the particles, if that is more. What an output gets depends on its
-own chains alone: outputs that run beside it change nothing but the round-off of sums. The classes
-of a softmax are done together.
+one of `softmax`; in its coordinates the posterior is nearly N(0, I), so that a few leapfrog steps
+give a nearly independent draw (`trajectories`). Many chains of every output run in one program.
+Warm-up adapts a step size for each output. An output is done when all its weights have a
+rank-normalised split-R̂ of at most 1.01 and an effective size, bulk and tail, of at least 400;
+until then its chains go on, up to `num_steps` transitions, or their share of the particles, if that
+is more. What an output gets depends on its own chains alone: outputs that run beside it change
+nothing but the round-off of sums. The classes of a softmax are done together.
 
 Programs run for `ROUND` transitions and for groups of one size, both of which the problem alone
 determines: another seed compiles nothing. Draws of an output are kept until it is done.
@@ -34,7 +33,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from lastlayer.checks import check_features, check_int, check_positive, fail
+from lastlayer.checks import check_int, check_positive, fail
 from lastlayer.convergence import ESS, FEWEST, R_HAT, compute_convergence
 from lastlayer.ensembles import draw_particles
 from lastlayer.outcome import Outcome, RunSettings, make_keys
@@ -63,17 +62,14 @@ MOST_WORK, GPU_FACTOR = 1e9, 50
 
 @dataclass(frozen=True, kw_only=True)
 class HmcConfig:
-    """How many chains, and what has to converge besides the weights."""
+    """How many chains, and how often their trajectories are to pass the test."""
 
     num_chains: int = 8
     target_accept: float = 0.9
-    check_at: Any = None  # rows (n, D) whose predictions must have converged, too
 
     def __post_init__(self) -> None:
         check_int(self.num_chains, "num_chains", least=2, most=1024)
         check_positive(self.target_accept, "target_accept", below=1.0)
-        if self.check_at is not None:
-            object.__setattr__(self, "check_at", check_features(self.check_at, None, "check_at"))
 
 
 def check_size(problem: Problem) -> None:
@@ -159,13 +155,13 @@ def _sample_about(
     rule = Rule(config.target_accept, softmax=softmax)
     outcome = _prepare_outcome(mean[outputs], J, min(config.num_chains, J))
     roots = factor.reshape(len(mean), -1, factor.shape[-1])  # of each class of a softmax
-    checked, done = _scale_checked(problem, config), 0
+    done = 0
     with ThreadPoolExecutor(count_threads()) as pool:
         for places, target in iterate_targets(problem, mean, factor, plan, outputs, together):
             here = places[: len(outputs) - done]  # without those that fill the last group up
             numbers = settings.number(outputs[places])[: 1 if softmax else None]
             chains = _Chains(make_keys(settings.seed, numbers), target, config.num_chains, rule)
-            group = [_Kept(mean[k], roots[k], checked) for k in outputs[here]]
+            group = [_Kept(mean[k], roots[k]) for k in outputs[here]]
             for i, kept in _run_group(chains, group, settings, pool, (done, len(outputs))):
                 kept.summarise(outcome, int(here[i]))
             done += len(here)
@@ -225,13 +221,12 @@ def _run_group(
 class _Kept:
     """The draws of one output, or of one class, until it is done."""
 
-    def __init__(self, mean: np.ndarray, root: np.ndarray, checked: np.ndarray) -> None:
+    def __init__(self, mean: np.ndarray, root: np.ndarray) -> None:
         self.mean, self.root = mean, root  # (D,), and rows (D, …) of G
-        self.checked = checked  # rows (n, D) whose logits must converge
         self.weights: list[np.ndarray] = []  # w, (T, C, D) of each round
         D = len(mean)
         self.bend, self.cross = np.zeros(D, mean.dtype), np.zeros((D, D), mean.dtype)
-        self.r_hat, self.ess = np.inf, 0.0  # of the worst weight or logit
+        self.r_hat, self.ess = np.inf, 0.0  # of the worst weight
 
     def add(self, kept: int, weights: np.ndarray, bend: np.ndarray, cross: np.ndarray) -> None:
         """Add a round of `kept` transitions; columns of padding are left behind."""
@@ -246,12 +241,10 @@ class _Kept:
         if T < FEWEST:
             return False
         found, together = [], max(1, NUMBERS_AT_A_LOOK // (T * C))
-        for number, rows in ((D, None), (len(self.checked), self.checked)):
-            for first in range(0, number, together):
-                some = slice(first, first + together)
-                parts = (w[..., some] if rows is None else w @ rows[some].T for w in self.weights)
-                values = np.concatenate(list(parts)).transpose(2, 1, 0)
-                found.append(compute_convergence(np.ascontiguousarray(values)))
+        for first in range(0, D, together):
+            some = [w[..., first : first + together] for w in self.weights]
+            values = np.concatenate(some).transpose(2, 1, 0)
+            found.append(compute_convergence(np.ascontiguousarray(values)))
         r_hat, ess = zip(*found, strict=True)
         self.r_hat, self.ess = float(max(r_hat)), float(min(ess))
         return self.r_hat <= R_HAT and self.ess >= ESS
@@ -287,19 +280,6 @@ def _prepare_outcome(mean: np.ndarray, J: int, chains: int) -> Outcome:
         r_hat=np.full(K, np.inf),
         ess=np.zeros(K),
     )
-
-
-def _scale_checked(problem: Problem, config: HmcConfig) -> np.ndarray:
-    """Return the rows whose logits must converge, for weights in coordinates w."""
-    if config.check_at is None:
-        return np.zeros((0, problem.num_features), problem.dtype)
-    rows = np.asarray(config.check_at, problem.dtype)
-    if rows.shape[1] != problem.num_features:
-        fail(
-            f"check_at must have {problem.num_features} columns, as the features have, got "
-            f"{rows.shape[1]}."
-        )
-    return rows * problem.prior_scale
 
 
 def _explain_stop(missed: np.ndarray) -> str:

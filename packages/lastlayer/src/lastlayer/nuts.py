@@ -5,9 +5,9 @@ assumes no Gaussian, so other methods are compared with it. It needs the extra `
 (`pip install "lastlayer[nuts]"`). The J particles are J draws in all, over 4 chains; an R̂ of at
 most 1.01 in every weight counts as converged.
 
-`preconditioned=True` draws z instead of the weights, w = m + G z with the Gaussian N(m, GGᵀ)
-of `variational`: the same posterior, in coordinates where it is nearly N(0, I). Where data and
-prior differ by powers of ten in precision, trajectories are then tens of times shorter.
+It draws z instead of the weights, w = m + G z with the Gaussian N(m, GGᵀ) of `variational`: the
+same posterior, in coordinates where it is nearly N(0, I). Where data and prior differ by powers of
+ten in precision, trajectories are then tens of times shorter.
 """
 
 from dataclasses import dataclass, replace
@@ -18,7 +18,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from lastlayer.checks import check_bool, check_int, check_positive, fail
+from lastlayer.checks import check_int, check_positive, fail
 from lastlayer.convergence import FEWEST, R_HAT, compute_convergence
 from lastlayer.outcome import Outcome, RunSettings, make_keys
 from lastlayer.problem import Problem
@@ -33,12 +33,10 @@ class NutsConfig:
 
     num_chains: int = 4
     target_accept: float = 0.8
-    preconditioned: bool = False
 
     def __post_init__(self) -> None:
         check_int(self.num_chains, "num_chains", least=1)
         check_positive(self.target_accept, "target_accept", below=1.0)
-        check_bool(self.preconditioned, "preconditioned")
 
 
 def _import_numpyro() -> Any:
@@ -81,7 +79,8 @@ def run(problem: Problem, config: NutsConfig, settings: RunSettings) -> Outcome:
     particles = np.empty((K, J, D), problem.dtype)
     r_hat, ess, divergences = np.full(K, np.inf), np.zeros(K), 0
     features = problem.features * problem.prior_scale
-    mean, factor = _choose_coordinates(problem, config, settings)
+    unlimited = replace(settings, num_steps=None, report=None)
+    mean, factor = get_fit(fit_gaussian(problem, unlimited))
     for k in range(K):
         key = make_keys(settings.seed, range(k, k + 1))[0]
         offsets = problem.compute_offsets(slice(k, k + 1))[:, 0]
@@ -106,18 +105,6 @@ def run(problem: Problem, config: NutsConfig, settings: RunSettings) -> Outcome:
         r_hat=r_hat,
         ess=ess,
     )
-
-
-def _choose_coordinates(
-    problem: Problem, config: NutsConfig, settings: RunSettings
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return mean and factor of every output: the prior's, or the Gaussian's."""
-    K, D = problem.num_outputs, problem.num_features
-    if not config.preconditioned:
-        identity = np.broadcast_to(np.eye(D, dtype=problem.dtype), (K, D, D))
-        return np.zeros((K, D), problem.dtype), identity
-    unlimited = replace(settings, num_steps=None, report=None)
-    return get_fit(fit_gaussian(problem, unlimited))
 
 
 @partial(jax.jit, static_argnames=("config", "num_warmup", "per_chain"))

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from lastlayer.checks import check_callable, check_int, check_positive, fail
+from lastlayer.checks import check_int, check_positive, fail
 from lastlayer.compiling import compile_on_call
 
 __all__ = ["Observer", "Snapshot"]
@@ -50,8 +50,8 @@ class RunOptions:
         b, from 1e-9 to 1e9, the weight of the data against the prior: counts and targets times b,
         so that the posterior is proportional to likelihoodᵇ × prior. 1 is Bayes' rule.
     memory_budget : int, optional
-        Bytes of working space; by default a quarter of the device's memory. Features in a file
-        (`numpy.memmap`, zarr, HDF5) that do not fit are read chunk by chunk.
+        Bytes of working space; by default a quarter of the device's memory. Features that do not
+        fit, such as a `numpy.memmap`, are laid out chunk by chunk.
     observe : callable, optional
         Called with a `Snapshot` after every step of a method that moves an ensemble along τ.
     report : callable, optional
@@ -73,8 +73,6 @@ class RunOptions:
             check_positive(self.tolerance, "tolerance")
         if self.memory_budget is not None:
             check_positive(self.memory_budget, "memory_budget")
-        check_callable(self.observe, "observe")
-        check_callable(self.report, "report")
         b = check_positive(self.evidence, "evidence")
         if not 1 / MOST_EVIDENCE <= b <= MOST_EVIDENCE:
             fail(

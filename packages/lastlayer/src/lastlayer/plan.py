@@ -78,15 +78,13 @@ def make_plan(
         block //= 2
     check_budget(problem, limit, count_bytes())
     features = size * -(-num_rows // block) * block * (2 * D + 1)
-    streamed = count_bytes() + features > limit or not problem.in_memory
+    streamed = count_bytes() + features > limit
     return Plan(block_rows=block, slots=in_flight, num_features=D, streamed=streamed)
 
 
 def plan_to_share(problem: Problem, budget: int | None, per_output: int) -> Plan | None:
     """Return a plan with rows in one block that outputs share, unless that takes too much."""
     N, D, size = problem.num_rows, problem.num_features, problem.dtype.itemsize
-    if not problem.in_memory:
-        return None
     slots, limit = min(SHARED_SLOTS, problem.num_outputs), choose_limit(budget)
     working = size * (4 * N * D + slots * (8 * N + per_output))
     products = size * N * D * (D + 1) // 2

@@ -7,11 +7,10 @@ features ψ_n √v and logits ψ_n·m₀ₖ + (ψ_n √v)·w_k. Samplers work on
 about the scale of a prior or of a feature; `Problem.to_weights` turns w back into weights.
 """
 
-import math
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -44,7 +43,6 @@ class Problem:
     prior_mean: np.ndarray  # (K, D), or (1, D) where all outputs share it
     prior_scale: np.ndarray  # √v, (D,); (K, D) where outputs have their own, until `split`
     likelihood: Likelihood
-    in_memory: ClassVar[bool] = True
 
     @classmethod
     def build(
@@ -64,20 +62,13 @@ class Problem:
         `alike` says that all outputs must have the same prior variances, as those of a softmax
         must. `check_range` checks how large the numbers are.
         """
-        psi, t, c, kind = cls._check_rows(features, targets, counts, likelihood, dtype)
-        D, K = psi.shape[1], math.prod(t.shape[1:])
+        psi = check_features(features, dtype)
+        c, kind = check_counts(counts, len(psi), psi.dtype, targets), psi.dtype
+        t = check_targets(targets, c, softmax=likelihood is Likelihood.SOFTMAX)
+        D, K = psi.shape[1], t.shape[1]
         rows = 0 if alike or likelihood is Likelihood.SOFTMAX else K
         scale = np.sqrt(check_prior_variance(prior_variance, D, kind, rows)).astype(kind)
         return cls(psi, t, c, check_prior_mean(prior_mean, K, D, kind), scale, likelihood)
-
-    @staticmethod
-    def _check_rows(
-        features: Any, targets: Any, counts: Any, likelihood: Likelihood, dtype: Any
-    ) -> tuple[Any, Any, Any, np.dtype]:
-        """Return features, targets and counts after all checks, and the precision of the run."""
-        psi = check_features(features, dtype)
-        c = check_counts(counts, len(psi), psi.dtype, targets)
-        return psi, check_targets(targets, c, softmax=likelihood == "softmax"), c, psi.dtype
 
     @property
     def num_rows(self) -> int:
@@ -87,7 +78,7 @@ class Problem:
     @property
     def num_outputs(self) -> int:
         """The number of outputs K."""
-        return math.prod(self.targets.shape[1:])
+        return int(self.targets.shape[1])
 
     @property
     def num_features(self) -> int:
@@ -113,7 +104,8 @@ class Problem:
     @cached_property
     def largest(self) -> np.ndarray:
         """The largest absolute value of each feature, (D,)."""
-        return np.abs(self.features).max(axis=0).astype(self.dtype)
+        highest, lowest = self.features.max(axis=0), self.features.min(axis=0)
+        return np.maximum(abs(highest), abs(lowest)).astype(self.dtype)
 
     @property
     def row_counts(self) -> np.ndarray:
@@ -165,10 +157,6 @@ class Problem:
             size = len(own) if len(rows) == 1 else 1 << (len(own) - 1).bit_length()
             parts.append((own, replace(self.select(np.resize(own, size)), prior_scale=row)))
         return parts
-
-    def read(self, start: int, stop: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return features (n, D), targets (n, K) and counts (n,) of some rows."""
-        return self.features[start:stop], self.targets[start:stop], self.counts[start:stop]
 
     def check_range(self) -> None:
         """Check that squared logits under the prior, summed over rows, fit the precision."""
@@ -222,12 +210,9 @@ def collapse(problem: Problem) -> Problem:
 
 def sample_rows(problem: Problem, share: int) -> Problem:
     """Return about every `share`-th row, in evenly spaced runs, with `share` times its count."""
-    N, run = problem.num_rows, 64
-    starts = range(0, N, run * share)
-    parts = [problem.read(start, min(start + run, N)) for start in starts]
-    psi, t, c = (np.concatenate(part) for part in zip(*parts, strict=True))
-    same = (problem.prior_mean, problem.prior_scale, problem.likelihood)
-    return Problem(psi, t * share, c * share, *same)
+    some = np.arange(problem.num_rows) // 64 % share == 0
+    t, c = problem.targets[some] * share, problem.counts[some] * share
+    return replace(problem, features=problem.features[some], targets=t, counts=c)
 
 
 def narrow_prior(problem: Problem) -> np.ndarray:

@@ -4,10 +4,9 @@ The Gaussian is where docs/maths.md (5) holds, with the curvature between classe
 
     H = Σ_n c_n (diag E[y_n] − E[y_n y_nᵀ]) ⊗ ψ_n ψ_nᵀ.
 
-It is no more than the coordinates of `exact`, whose draws do not depend on how near it is;
-the mode is what priors are compared by. A Gaussian for each class would not do: it cannot tell
-contrasts of classes, which the data determine, from a vector that is added to all of them, of which
-the data say nothing.
+It is no more than the coordinates of `exact`, whose draws do not depend on how near it is. A
+Gaussian for each class would not do: it cannot tell contrasts of classes, which the data determine,
+from a vector that is added to all of them, of which the data say nothing.
 
 The mode is found by Newton steps, solved by conjugate gradients. On separable classes its curvature
 is far too small. So from there P⁻¹ moves by damped steps (14), with averages over a few fixed draws
@@ -26,8 +25,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from lastlayer.problem import Problem
-
-__all__ = ["find_gaussian", "find_mode"]
 
 NEWTON_STEPS, HALVINGS, PRODUCTS = 60, 20, 60
 MODE_REACHED = 1e-4  # squared distance from the mode, in posterior sd
@@ -182,12 +179,6 @@ class ClassRows:
 def count_together(m: np.ndarray, deviations: np.ndarray) -> int:
     """Return how many rows are averaged over at a time."""
     return max(1, TOGETHER // (m.size + 2 * len(deviations) * len(m)))
-
-
-def find_mode(problem: Problem, start: np.ndarray | None = None) -> np.ndarray:
-    """Return the most probable weights w of all classes, (K, D)."""
-    zero = np.zeros((problem.num_outputs, problem.num_features))
-    return ClassRows.lay_out(problem).find_mode(zero if start is None else start)
 
 
 def find_gaussian(problem: Problem) -> tuple[np.ndarray, np.ndarray]:

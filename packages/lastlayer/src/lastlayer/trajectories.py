@@ -218,18 +218,11 @@ def _draw_normal(keys: PRNGKey, target: Target, number: int, rule: Rule) -> Floa
     return jnp.concatenate([drawn, -drawn], axis=1) if rule.mirrored else drawn
 
 
-@compile_on_call(static_argnames=("number", "num_chains", "rule"))
-def draw_and_start(
-    keys: PRNGKey, target: Target, number: int, num_chains: int, rule: Rule
-) -> tuple[Float[Array, "K C D"], Chains]:
-    """Return ∇u at draws from the Gaussian, and chains that start at other such draws."""
-    others = jax.vmap(lambda key: jax.random.fold_in(key, 0))(keys)  # transitions begin with 1
-    starts = START_SPREAD * _draw_normal(others, target, num_chains, rule)
-    z = jnp.concatenate([_draw_normal(keys, target, number, rule), starts], axis=1)
-    U, gradient = evaluate(target, z, rule)
-    size = jnp.full(len(keys), FIRST_STEP_SIZE, z.dtype)
-    started = Chains(z[:, number:], U[:, number:], gradient[:, number:], size)
-    return (z - gradient)[:, :number], started
+@compile_on_call(static_argnames=("number", "rule"))
+def measure_bend(keys: PRNGKey, target: Target, number: int, rule: Rule) -> Float[Array, "K C D"]:
+    """Return ∇u at draws from the Gaussian."""
+    z = _draw_normal(keys, target, number, rule)
+    return z - compute_gradient(target, z, rule)
 
 
 def count_leaps(step_size: Float[Array, " K"]) -> Int[Array, " K"]:
@@ -374,20 +367,16 @@ def run_chains(
     return chains, Draws(w.reshape(len(w), number, C, wide), bend.sum(axis=1), cross)
 
 
-@compile_on_call(static_argnames="rule")
+@compile_on_call(static_argnames=("num_chains", "rule"))
 def watch_chains(
-    keys: PRNGKey,
-    chains: Chains,
-    target: Target,
-    first: Any,
-    number: Any,
-    skipped: Any,
-    rule: Rule,
-) -> tuple[Chains, Path]:
-    """Run as many transitions; returns the chains, and sums over the averages of each path.
+    keys: PRNGKey, target: Target, num_chains: int, number: Any, skipped: Any, rule: Rule
+) -> Path:
+    """Start chains, run transitions, and return the sums over the averages of each path.
 
-    Transitions up to number `skipped` do not count.
+    The first `skipped` transitions do not count.
     """
+    chains = start_chains(keys, target, num_chains, rule)
+    nothing = Path(jnp.zeros_like(chains.position[..., :1]), jnp.zeros_like(chains.position))
 
     def transit(i: Int[Array, ""], held: tuple[Chains, Path]) -> tuple[Chains, Path]:
         chains, path = _transit(keys, held[0], target, i, rule)
@@ -397,9 +386,5 @@ def watch_chains(
 
         return chains, jax.tree.map(add, held[1], path)
 
-    z = chains.position
-    nothing = Path(jnp.zeros_like(z[..., :1]), jnp.zeros_like(z))
-    found: tuple[Chains, Path] = jax.lax.fori_loop(
-        first, first + number, transit, (chains, nothing)
-    )
-    return found
+    ended: tuple[Chains, Path] = jax.lax.fori_loop(1, 1 + number, transit, (chains, nothing))
+    return ended[1]

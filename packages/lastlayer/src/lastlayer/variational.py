@@ -124,7 +124,7 @@ def get_fit(outcome: Outcome) -> Fit:
 def _choose_ways(problem: Problem, settings: RunSettings) -> Iterator[Any]:
     """Yield the places where sums are made, one after another as long as outputs are left."""
     D, in_numpy = problem.num_features, False
-    if settings.num_steps is None and problem.in_memory:
+    if settings.num_steps is None:
         work = problem.num_outputs * problem.num_rows * (D * D + AVERAGING)
         in_numpy = work <= MOST_NUMPY_WORK
         plan = plan_to_share(problem, settings.memory_budget, 8 * (D + 8) ** 2)

@@ -159,8 +159,7 @@ def sample_exactly(study: Study, index: int) -> tuple[xr.Dataset, list[str]]:
     inference, exact = study.settings.inference, study.settings.exact
     asked = list_questions(study.stimuli, most=exact.units)
     questions = _ask(study, index, asked)
-    options = {"check_at": questions.psi}
-    sampler = SamplerSettings(method="hmc", num_particles=exact.num_particles, options=options)
+    sampler = SamplerSettings(method="hmc", num_particles=exact.num_particles)
     seed = inference.get_seed(index)
     posterior = infer_posterior(questions.layer, sampler, inference.central_prior, seed)
     info, units = posterior.info, asked["unit"].unique()
@@ -189,7 +188,7 @@ def compare_with_nuts(study: Study) -> xr.Dataset:
         method="nuts",
         num_particles=nuts.draws,
         num_steps=nuts.warmup,
-        options={"num_chains": nuts.chains, "preconditioned": True},
+        options={"num_chains": nuts.chains},
     )
     units = ", ".join(asked["unit"].unique())
     attributes = {"units": units, "network": 0, "prior": inference.central_prior}
