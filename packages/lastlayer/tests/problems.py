@@ -95,3 +95,19 @@ def reference(name: str, variance: str) -> Reference:
     answers = {key: gold[key] for key in gold if key != "meta"}
     arrays = (data[key].astype(np.float64) for key in ("X", "t", "X_test"))
     return Reference(*arrays, answers["prior_mean"], float(answers["prior_var"]), answers)
+
+
+def standard_errors(chains: np.ndarray) -> np.ndarray:
+    """Standard errors of the mean of each weight, from 8 batches of the draws, (D,)."""
+    batches = np.stack([part.mean(axis=0) for part in np.array_split(chains, 8)])
+    return batches.std(axis=0, ddof=1) / np.sqrt(8)
+
+
+def assert_agree(one: Posterior, other: Posterior, worth: int) -> None:
+    """Check that two samplers' moments differ by Monte Carlo error, each `worth` so many draws."""
+    for k in range(2):
+        error = np.hypot(standard_errors(one.particles[k]), standard_errors(other.particles[k]))
+        # errors of 8 batches: P(|t₁₄| > 7) = 6e-6 for each of 8 weights
+        assert (np.abs(one.mean[k] - other.mean[k]) < 7 * error).all()
+        ratio = np.diag(one.covariance[k]) / np.diag(other.covariance[k])
+        assert (np.abs(ratio - 1) < 5 * np.sqrt(4 / worth)).all()

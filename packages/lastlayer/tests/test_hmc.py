@@ -24,8 +24,7 @@ from lastlayer.trajectories import (
     step,
 )
 from lastlayer.verdict import CALLED_FAR
-from problems import GOLD, reference, rows_of, small
-from test_nuts import assert_agree
+from problems import GOLD, assert_agree, reference, rows_of, small
 from test_references import distance, solve
 
 DOSES = np.array([[-0.86], [-0.3], [-0.05], [0.73]]) @ [[1.0, 0.0]] + [[0.0, 1.0]]

@@ -238,7 +238,7 @@ def sample_network(
         particles=np.asarray(centre + scale * (ensemble.mean + ensemble.deviations)),
         mean=np.asarray(centre + scale * ensemble.mean),
         logits=function,
-        info=_summarise(rounds, *residuals, tolerance, J, widest),
+        info=_summarise(rounds, residuals[0], residuals[1], tolerance, J, widest),
     )
 
 
