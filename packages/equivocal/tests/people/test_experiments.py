@@ -52,7 +52,7 @@ def test_a_simulated_effect_is_recovered(tmp_path: Path) -> None:
     assert f"{joined}; response rt, gaussian family\n" in found.stdout
     assert "left out: 1, no such word in the measures" in found.stdout
     written = {path.name for path in (tmp_path / "cmp").rglob("*") if path.is_file()}
-    tables = {"compare.csv", "compare.toml", "unmatched.csv", "trials.csv", "lme4.R", "brms.R"}
+    tables = {"compare.csv", "compare.toml", "unmatched.csv", "trials.csv", "lme4.R"}
     assert written == tables | {"compare.svg", "compare.png"}
     table = pd.read_csv(tmp_path / "cmp" / "compare.csv").set_index(["measure", "model"])
     settings = tomllib.loads((tmp_path / "cmp" / "compare.toml").read_text())

@@ -135,22 +135,6 @@ def test_networks_are_averaged_and_a_missing_value_is_not(tmp_path: Path) -> Non
     assert found.notes[1] == "the measures are of 3 networks"
 
 
-def test_a_row_for_each_measure_as_suites_write_them(tmp_path: Path) -> None:
-    measures = (
-        "suite,item,position,word,critical,network,measure,value,low,high\n"
-        "a,1,1,man,False,0,update,1,0,2\na,1,1,man,False,1,update,3,0,2\n"
-        "a,1,1,man,False,0,surprise,10,,\na,1,1,man,False,1,surprise,20,,\n"
-        "b,1,1,man,True,0,update,7,,\nb,1,1,man,True,0,surprise,8,,\n"
-    )
-    trials = "participant,item,position,rt\np1,1,1,300\n"
-    found = joined(tmp_path, trials, measures, where=["suite=a"])
-    assert found.measures == ["surprise", "update"]
-    assert found.trials[["update", "surprise"]].to_numpy().tolist() == [[2, 15]]
-    assert "they differ in suite, critical" in refused(tmp_path, trials=trials, measures=measures)
-    again = measures + "a,1,1,man,False,1,update,4,0,2\n"
-    assert "of the same word twice" in refused(tmp_path, trials=trials, measures=again)
-
-
 def test_repeated_rows_are_refused(tmp_path: Path) -> None:
     twice = MEASURES.replace("note\n", "probe\n") + "1,congruent,1,woman,0.7,b\n"
     message = refused(tmp_path, measures=twice)
@@ -168,10 +152,6 @@ def test_repeated_rows_are_refused(tmp_path: Path) -> None:
 def test_conditions_that_only_the_measures_have(tmp_path: Path) -> None:
     message = refused(tmp_path, trials="participant,item,position,rt\np1,1,1,300\n")
     assert "2 rows for item 1, position 1; they differ in condition" in message
-
-
-PLACED = "participant,item,{},rt\np1,1,1,300\np1,1,2,310\np2,1,1,320\np2,1,2,330\n"
-SURPRISAL = "item,position,surprisal\n1,1,0.5\n1,2,1.5\n"
 
 
 def test_columns_of_the_user_with_reserved_names(tmp_path: Path) -> None:
@@ -267,28 +247,6 @@ def test_the_codebook_of_psychling_is_read_as_it_is(tmp_path: Path) -> None:
     for response in ("accuracy", "response=man"):
         found = joined(tmp_path, trials, measures, columns=Columns(response=response))
         assert found.trials["response"].tolist() == [1, 0]
-
-
-def test_one_word_of_the_measures_is_not_every_word_of_the_trials(tmp_path: Path) -> None:
-    """The column of positions has an unknown name; without it, each trial would be one word."""
-    for place in ("position", "word_position"):
-        measures = SURPRISAL.replace("position", place)
-        trials = PLACED.format("p")
-        message = refused(tmp_path, trials=trials, measures=measures, where=[f"{place}=1"])
-        assert message.startswith(
-            f"--where {place}=1 holds for the measures only, and 2 of the trials repeat a partic"
-        )
-        message = refused(tmp_path, trials=trials, measures=measures)
-        assert message.startswith("the measures have 2 rows for item 1; ")
-    once = "participant,item,rt\np1,1,300\np2,1,310\n"
-    found = joined(tmp_path, once, SURPRISAL, where=["position=2"])
-    assert found.trials["surprisal"].tolist() == [1.5, 1.5]
-    again = PLACED.format("position") + "p1,1,2,310\n"
-    for where in ("position=2", "word=eats"):  # positions are joined, so the word is known
-        words = "item,position,word,surprisal\n1,1,she,0.5\n1,2,eats,1.5\n"
-        found = joined(tmp_path, again, words, where=[where])
-        assert found.trials["surprisal"].tolist() == [1.5] * 3
-        assert found.notes[1:] == ["1 trials repeat a participant and word; are rows there twice?"]
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ from equivocal.people.trial_tables import Columns
 from needs import needs
 
 ESTIMATES, LIKELIHOOD = 1e-3, 1e-2
+NETWORKS = 4
 PRINT = """
 for (name in ls(pattern = "^m[0-9]+$")) {
   fit <- get(name)
@@ -48,10 +49,18 @@ def write_trials(folder: Path, sizes: tuple[int, int, int]) -> None:
     odds = (trials["rt"] - 500) / 80 + rng.logistic(size=len(trials))
     counts = rng.integers(2, 8, len(trials))
     ones = rng.binomial(counts, 1 / (1 + np.exp(-(trials["rt"] - 500) / 100)))
-    given = {"said": np.where(odds > 0, "yes", "no"), "share": (ones / counts).round(3)}
+    given = {
+        "half": 1 + np.arange(len(trials)) % 2,
+        "said": np.where(odds > 0, "yes", "no"),
+        "share": (ones / counts).round(3),
+    }
     trials.assign(**given, n=counts).to_csv(folder / "d.csv", index=False)
     measures["word"] = rng.choice(["dog", "horse", "elephant", "ant"], len(measures))
     measures.to_csv(folder / "m.csv", index=False)
+    copies = [measures.assign(network=n) for n in range(NETWORKS)]
+    for n, copy in enumerate(copies):  # in other units, and with errors
+        copy["surprise"] = copy["surprise"] * (1 + n) + rng.normal(0, 0.4, len(copy))
+    pd.concat(copies).to_csv(folder / "n.csv", index=False)
 
 
 def run_lme4(folder: Path) -> dict[str, Fit]:
@@ -63,7 +72,7 @@ def run_lme4(folder: Path) -> dict[str, Fit]:
     assert done.returncode == 0, done.stderr
     fits = {}
     for line in done.stdout.splitlines():
-        if line.startswith("found "):
+        if line.startswith("found m"):
             _, model, size, *rest = line.split()
             p = int(size)
             value, *numbers = map(float, rest[p:])
@@ -79,7 +88,8 @@ def run_lme4(folder: Path) -> dict[str, Fit]:
     ("how", "columns"),
     [
         ({}, {}),
-        ({"slopes": True, "controls": ["length"]}, {}),
+        ({"slopes": True, "controls": ["length"], "measure": ["surprise"]}, {}),
+        ({"by": "half"}, {}),
         ({"family": "binomial"}, {"response": "said=yes"}),
         ({"family": "binomial", "slopes": True}, {"response": "said=yes"}),
         (
@@ -109,3 +119,28 @@ def test_lme4_agrees_with_our_fits(tmp_path: Path, sizes, how, columns) -> None:
     assert max(apart) < LIKELIHOOD
     assert max(shifts) < ESTIMATES
     assert max(errors) < ESTIMATES
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("response", ["rt", "said=yes"])
+def test_r_pools_networks_as_we_do(tmp_path: Path, response: str) -> None:
+    """Estimates and standard errors of both measures, to a thousandth of a standard error."""
+    needs("lme4")
+    write_trials(tmp_path, LARGE)
+    out, family = tmp_path / "out", "gaussian" if response == "rt" else "binomial"
+    result = compare_trials(
+        tmp_path / "d.csv", tmp_path / "n.csv", out, columns=Columns(response=response),
+        family=family,
+    )  # fmt: skip
+    table = result.tables["compare"].set_index(["measure", "model"])
+    assert table.loc["surprise", "networks"].tolist() == [NETWORKS, NETWORKS]
+    done = subprocess.run(
+        ["Rscript", "lme4.R"], cwd=out, capture_output=True, text=True, timeout=300, check=True
+    )
+    printed = re.findall(r"^\d +(surprise|rival) +(\S+) +(\S+)$", done.stdout, re.M)
+    together = table.xs("together", level="model")
+    assert [name for name, *_ in printed[-2:]] == ["surprise", "rival"]
+    for name, estimate, se in printed[-2:]:
+        ours = together.loc[name]
+        assert abs(float(estimate) - ours["estimate"]) < ESTIMATES * ours["se"]
+        assert float(se) == pytest.approx(ours["se"], rel=ESTIMATES)

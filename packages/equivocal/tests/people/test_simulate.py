@@ -10,6 +10,7 @@ from scipy import stats
 from equivocal.people.join import join
 from equivocal.people.models import compare_models
 from equivocal.people.simulate import (
+    ANSWERS,
     Experiment,
     analyse_once,
     build_stimuli,
@@ -108,6 +109,23 @@ def test_power_grows_and_is_alpha_without_an_effect() -> None:
     again = estimate_power(weak, [30], [6], 60).iloc[0]
     before = table[(table["participants"] == 30) & (table["items"] == 6)].iloc[0]
     assert again["mean_estimate"] == before["mean_estimate"]
+
+
+def test_power_of_answers() -> None:
+    """Analyses of yes/no answers keep their level, and find what is there."""
+    answers = replace(SMALL, family="binomial", **ANSWERS | {"beta": 0.0})
+    none = estimate_power(answers, [20], [12], 100).iloc[0]
+    assert none["low"] < 0.05 < none["high"]
+    some = estimate_power(replace(answers, beta=0.9), [10, 40], [12], 60, slopes=True)
+    assert some["power"].is_monotonic_increasing
+    assert some["power"].iloc[1] > 0.9
+    assert some["coverage"].min() > 0.8
+    trials, _, _ = simulate(answers)
+    assert set(trials["answer"]) == {0, 1}
+    sure = replace(answers, intercept=50.0)
+    assert estimate_power(sure, [8], [6], 5).iloc[0]["not_converged"] == 5
+    with pytest.raises(UserError, match="family"):
+        replace(answers, family="poisson")
 
 
 def test_the_analysis_is_that_of_a_comparison() -> None:

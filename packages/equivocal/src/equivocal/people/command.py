@@ -85,7 +85,7 @@ def compare(
     Columns that are not named have our names (participant, item, position, word, condition, rt) or
     those of PsychLing-101 (participant_id, stimulus). Words are matched to the model's constituents
     sentence by sentence. Writes compare.csv, a figure, what became of every word and trial, and the
-    same models for R (lme4 and brms) with their data.
+    same models for R (lme4) with their data.
     """
     from equivocal.people.run_compare import compare_trials
     from equivocal.people.trial_tables import Columns
@@ -115,7 +115,7 @@ def compare(
         by=by,
     )
     show_summary(result.summary)
-    out.print(f"wrote {folder / 'compare.csv'}, figures, lme4.R and brms.R", soft_wrap=True)
+    out.print(f"wrote {folder / 'compare.csv'}, figures and lme4.R", soft_wrap=True)
 
 
 def simulate(

@@ -18,7 +18,7 @@ import pandas as pd
 from equivocal.people import trial_tables as tables
 from equivocal.people.align import Region, align_trials
 from equivocal.people.predictors import add_length, add_previous_words, name_with_previous
-from equivocal.people.trial_tables import NEEDED, NETWORK, PLACES, RESERVED, WORDS, Condition
+from equivocal.people.trial_tables import NEEDED, NETWORK, PLACES, RESERVED, WORDS
 from equivocal.world.spelling import drop_articles
 from lastlayer.errors import UserError, check_known, join_names
 
@@ -124,7 +124,6 @@ def join_files(
         tables.filter_rows(words, of_words),
         name_with_previous(chosen, spillover),
         list(dict.fromkeys([*controls, *lagged])),
-        kept,
     )
     joined = replace(joined, columns=names, notes=[*joined.notes, *notes])
     if aligned is None:
@@ -144,7 +143,6 @@ def join(
     measures: pd.DataFrame,
     chosen: Sequence[str] = (),
     controls: Sequence[str] = (),
-    where: Sequence[Condition] = (),
 ) -> Joined:
     """Add to every trial the measures of its item and word.
 
@@ -154,8 +152,6 @@ def join(
         The tables of `read_trials` and `read_measures`.
     chosen, controls
         As in `join_files`, with our names for columns.
-    where : sequence of (str, str)
-        The conditions that have been applied to both tables.
     """
     keys = _choose_keys(trials, measures)
     if "word" in keys:
@@ -184,7 +180,6 @@ def join(
             "positions count the same words in both tables; add it",
         )
     repeated = int(joined.duplicated(["participant", *keys, *({IN_REGION} & {*joined})]).sum())
-    _check_one_for_all(where, trials, keys, repeated)
     if repeated:
         notes.append(f"{repeated} trials repeat a participant and word; are rows there twice?")
     networks = _split_networks(measures, joined, keys, names)
@@ -209,20 +204,6 @@ def _choose_keys(trials: pd.DataFrame, measures: pd.DataFrame) -> list[str]:
 def _compare_by(words: pd.Series) -> pd.Series:
     """Normalise words for comparison; a dash or another word without letters is kept."""
     return words.map(lambda word: drop_articles(word) or word, na_action="ignore")
-
-
-def _check_one_for_all(
-    where: Sequence[Condition], trials: pd.DataFrame, keys: list[str], repeated: int
-) -> None:
-    """Refuse to give the measure of one word, chosen by --where, to every word of the trials."""
-    for name, value in where:
-        if repeated and name not in trials and not {*WORDS} & {*keys}:
-            raise UserError(
-                f"--where {name}={value} holds for the measures only, and {repeated} of the trials "
-                f"repeat a participant and {' and '.join(keys)}, so that other words would get "
-                "that measure; name their column with --position or --word, or leave the other "
-                "rows out of the measures."
-            )
 
 
 def _check_controls(trials: pd.DataFrame, measures: pd.DataFrame, controls: Sequence[str]) -> None:

@@ -1,7 +1,7 @@
-"""R scripts that fit the same models by lme4, and by brms for posteriors.
+"""The R script that fits the same models by lme4, for each network too.
 
-They are made from templates (`templates/*.R.j2`) and read `trials.csv`, which is written beside
-them with the same names of columns. This package needs neither R nor the scripts.
+It is made from `templates/lme4.R.j2` and reads `trials.csv`, which is written beside it with the
+same names of columns. This package needs neither R nor the script.
 """
 
 import re
@@ -16,9 +16,8 @@ from equivocal.people.models import Comparison
 from equivocal.people.trial_tables import PLACES
 from equivocal.people.trial_tables import RESERVED as TAKEN
 
-__all__ = ["SCRIPTS", "list_columns", "write_script"]
+__all__ = ["list_columns", "write_script"]
 
-SCRIPTS = ("lme4.R", "brms.R")
 RESERVED = {"if", "else", "repeat", "while", "function", "for", "next", "break", "in"}
 RESERVED |= {"TRUE", "FALSE", "NULL", "Inf", "NaN", "NA"}  # words of R
 OURS = {*PLACES, *TAKEN}  # columns of trials.csv other than measures and controls
@@ -26,8 +25,6 @@ OURS = {*PLACES, *TAKEN}  # columns of trials.csv other than measures and contro
 
 def choose_r_names(names: Iterable[str]) -> dict[str, str]:
     """Choose valid names in R, all different, and none beginning with `z_`.
-
-    brms refuses `__` anywhere and `_` at the end.
 
     >>> choose_r_names(["semantic_update", "0.5 share", "0,5 share", "if"])
     {'semantic_update': 'semantic_update', '0.5 share': 'x0.5_share', '0,5 share': 'x0_5_share', 'if': 'x_if'}
@@ -62,11 +59,8 @@ def list_columns(joined: Joined) -> pd.DataFrame:
     return pd.concat(parts, axis=1)
 
 
-def write_formula(comparison: Comparison, model: Model, *, counted: bool = False) -> str:
-    """Write the formula of a model for lme4 and brms; `z_NAME` is NAME in standard deviations.
-
-    `counted` writes proportions in the form that brms needs.
-    """
+def write_formula(comparison: Comparison, model: Model) -> str:
+    """Write the formula of a model for lme4; `z_NAME` is NAME in standard deviations."""
     names = name_columns(comparison.joined)
     fixed = ["1", *(names[name] for name in comparison.joined.controls)]
     fixed += [f"z_{names[name]}" for name in model.measures]
@@ -75,32 +69,27 @@ def write_formula(comparison: Comparison, model: Model, *, counted: bool = False
         for factor, slopes in zip(FACTORS, model[1:], strict=True)
     ]
     response = "log(response)" if comparison.log else "response"
-    if counted:
-        response = "ones | trials(counts)"
     return f"{response} ~ {' + '.join([*fixed, *random])}"
 
 
-def write_script(comparison: Comparison, name: str) -> str:
-    """Write lme4.R or brms.R: every model that was fitted, and the pairs that are compared."""
+def write_script(comparison: Comparison) -> str:
+    """Write lme4.R: every model that was fitted, and the pairs that are compared."""
     joined, names = comparison.joined, name_columns(comparison.joined)
     labels = [names[name] for name in joined.controls if not is_numeric(joined.trials[name])]
     used = dict.fromkeys(measure for model in comparison.fits for measure in model.measures)
-    models, proportions = list(comparison.fits), "counts" in joined.trials
+    models = list(comparison.fits)
     environment = Environment(
         loader=PackageLoader("equivocal.people"),
         undefined=StrictUndefined,
         trim_blocks=True,
         keep_trailing_newline=True,
     )
-    return environment.get_template(f"{name}.j2").render(
+    return environment.get_template("lme4.R.j2").render(
         factors=["participant", "item", *labels],
         measures=[names[measure] for measure in used],
-        fits=[
-            (write_formula(comparison, model, counted=proportions and name == "brms.R"), fit)
-            for model, fit in comparison.fits.items()
-        ],
+        fits=[(write_formula(comparison, model), fit) for model, fit in comparison.fits.items()],
         binomial=comparison.family == "binomial",
-        proportions=proportions,
+        proportions="counts" in joined.trials,
         pairs=[(p, models.index(p.full), models.index(p.without)) for p in comparison.pairs],
         pooled=[
             (write_formula(comparison, model), [names[name] for name in model.measures])

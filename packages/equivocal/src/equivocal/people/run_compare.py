@@ -10,7 +10,7 @@ import pandas as pd
 from equivocal.people.align import Region
 from equivocal.people.join import join_files
 from equivocal.people.models import Comparison, compare_models
-from equivocal.people.r_scripts import SCRIPTS, list_columns, write_script
+from equivocal.people.r_scripts import list_columns, write_script
 from equivocal.people.trial_tables import Columns
 from equivocal.people.trials_result import TrialsResult, record_inputs
 from equivocal.progress import progress
@@ -113,7 +113,7 @@ def compare_trials(
         },
         settings=settings,
         summary=describe_comparison(comparison),
-        scripts={name: write_script(comparison, name) for name in SCRIPTS},
+        scripts={"lme4.R": write_script(comparison)},
     )
     result.write(out)
     return result

@@ -6,7 +6,7 @@ named is looked for under its `USUAL` names: ours, and those of the codebook of 
 (participant_id, trial_id, stimulus, response, rt, accuracy, condition), whose `stimulus` is our
 item. The response is `rt` unless another column is named. Nothing else is guessed.
 
-Measures may also have a row for each `measure`, with its `value`. Names of items and conditions are
+Names of items and conditions are
 compared as text; 1 and 1.0 are the same.
 """
 
@@ -129,7 +129,7 @@ def read_measures(path: Path, names: dict[str, str] | None = None) -> pd.DataFra
     Parameters
     ----------
     path : Path
-        A row for each item and word, or for each of these and each measure.
+        A row for each item and word, and for each network if there is a column `network`.
     names : dict, optional
         From `read_trials`: items, conditions, positions and words may have their names there.
     """
@@ -142,17 +142,7 @@ def read_measures(path: Path, names: dict[str, str] | None = None) -> pd.DataFra
             f"{path} has no column 'item', by which measures are joined to trials: there are "
             f"{join_names(table.columns, most=30)}."
         )
-    return _spread_measures(table, path) if {"measure", "value"} <= {*table.columns} else table
-
-
-def _spread_measures(table: pd.DataFrame, path: Path) -> pd.DataFrame:
-    """Convert a table with a row for each `measure` to one with a column for each."""
-    table = table.drop(columns=["low", "high"], errors="ignore")
-    rest = [name for name in table.columns if name != "value"]
-    if table.duplicated(rest).any():
-        raise UserError(f"{path} gives a measure of the same word twice; give each once.")
-    wide = table.set_index(rest)["value"].unstack("measure")
-    return wide.reset_index().rename_axis(columns=None).rename(columns=str)
+    return table
 
 
 def parse_where(where: Iterable[str], option: str = "--where") -> list[Condition]:
