@@ -66,7 +66,7 @@ def test_numbers_of_the_measures_decide_between_repeated_words() -> None:
 
 MEASURES = """item,condition,position,word,update
 1,a,1,during dinner,1
-1,a,2,pizza,2
+1,a,2,the pizza,2
 1,a,3,eats,3
 """
 TRIALS = "participant,item,condition,n,word,rt\n" + "".join(
@@ -98,6 +98,12 @@ def test_regions(tmp_path: Path) -> None:
     assert each.trials["response"].tolist() == [100, 200, 300, 400, 500, 600] * 2
     assert each.trials["update"].tolist() == [1, 1, 1, 2, 2, 3] * 2
     assert not any("repeat" in note for note in each.notes)
+
+
+def test_articles_of_the_measures_need_not_be_read(tmp_path: Path) -> None:
+    trials = "".join(line for line in TRIALS.splitlines(True) if ",the," not in line)
+    found = join_text(tmp_path, trials)
+    assert found.trials["response"].tolist() == [300, 500, 600] * 2
 
 
 def test_the_report_has_every_word(tmp_path: Path) -> None:

@@ -94,7 +94,7 @@ def test_interactions_with_a_condition() -> None:
 def test_tables_of_our_networks_enter_one_measure_for_each_potential_together() -> None:
     trials, measures = made()
     renamed = measures.rename(columns={"surprise": "semantic_update", "rival": "p600"})
-    table = renamed.assign(surprisal=measures["surprise"] + 1, epistemic=np.nan)
+    table = renamed.assign(surprisal=measures["surprise"] + 1, epistemic=np.nan, belief_agent=1)
     found = compare_models(join(trials, table)).table
     fitted = {kind: list(own["measure"]) for kind, own in found.groupby("model")}
     assert fitted == {

@@ -68,6 +68,11 @@ def is_article(word: str) -> bool:
     return word in GERMAN or drop_articles(f"{word} x") == "x"
 
 
+def drop_own_articles(words: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the words of a constituent or region without articles, unless there are only these."""
+    return tuple(word for word in words if not is_article(word)) or words
+
+
 def align_trials(trials: pd.DataFrame, measures: pd.DataFrame, region: Region) -> Aligned:
     """Give every word of the trials its position in the measures.
 
@@ -123,8 +128,8 @@ def _collect_sentences(
     place = pd.to_numeric(table["position"], errors="coerce")
     table = table.assign(place=place).sort_values("place", kind="stable")
     return {
-        key if isinstance(key, tuple) else (key,): tuple(
-            (position, compare_words(word))
+        key: tuple(
+            (position, drop_own_articles(compare_words(word)))
             for position, word in zip(own["position"], own["word"], strict=True)
         )
         for key, own in table.groupby(keys, sort=False)
@@ -175,7 +180,7 @@ def align_reading(words: Sequence[str], numbers: Sequence[object], sentence: Sen
 
 def _contains(row: tuple[str, ...], part: tuple[str, ...]) -> bool:
     """Return whether a region contains a constituent, apart from articles."""
-    mine, theirs = (" ".join(w for w in x if not is_article(w)) or " ".join(x) for x in (row, part))
+    mine, theirs = (" ".join(drop_own_articles(words)) for words in (row, part))
     return f" {theirs} " in f" {mine} "
 
 

@@ -18,13 +18,12 @@ import pandas as pd
 from equivocal.people import trial_tables as tables
 from equivocal.people.align import Region, align_trials
 from equivocal.people.predictors import add_length, add_previous_words, name_with_previous
-from equivocal.people.trial_tables import NEEDED, NETWORK, PLACES, RESERVED, WORDS
+from equivocal.people.trial_tables import NEEDED, NETWORK, PLACES, RESERVED, SIGNALS, WORDS
 from equivocal.world.spelling import drop_articles
 from lastlayer.errors import UserError, check_known, join_names
 
 ANSWERED = ("response", "counts")
 NO_WORD = "no such word in the measures"
-SIGNALS = ("semantic_update", "p600")  # those of the N400 and the P600
 IN_REGION = "word_in_region"  # a column of `align`
 
 
@@ -115,8 +114,9 @@ def join_files(
         else:
             notes.append("the trials have no column word, so length is that of the measures' words")
             words = add_length(words)
-    numbers = tables.choose_measures(words, ())
-    words = add_previous_words(words, spillover, numbers)
+    lagged = [name for name in controls if name in words.select_dtypes("number")]
+    lagged = [*tables.choose_measures(words, chosen), *lagged]
+    words = add_previous_words(words, spillover, list(dict.fromkeys(lagged)))
     _check_positions(trials, words)
     lagged = [name for name in name_with_previous(controls, spillover) if name in {*trials, *words}]
     joined = join(

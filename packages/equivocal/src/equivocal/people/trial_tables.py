@@ -29,6 +29,8 @@ USUAL: dict[str, tuple[str, ...]] = {
     "response": ("rt",),
     "counts": (),
 }
+SIGNALS = ("semantic_update", "p600")  # those of the N400 and the P600
+OURS = (*SIGNALS, "bayesian_surprise", "uncertainty", "epistemic", "surprisal", "cloze")
 NETWORK = "network"  # measures are averaged over it
 WHOLE = 2**53  # up to which floating point represents all whole numbers
 RESERVED = ("row", "participant", "response", "counts", "found")  # our columns of the joined table
@@ -174,16 +176,20 @@ def filter_rows(table: pd.DataFrame, where: Iterable[Condition]) -> pd.DataFrame
 def choose_measures(
     table: pd.DataFrame, wanted: Sequence[str], controls: Sequence[str] = ()
 ) -> list[str]:
-    """Return the wanted columns, or else every numeric column that is no key, label or control."""
+    """Return the wanted columns, or else ours, or else every column of numbers.
+
+    Tables of `equivocal measure` have many columns, of which some restate others.
+    """
     taken = {*PLACES, *RESERVED, NETWORK, *controls}
     numeric = [n for n in table.select_dtypes("number").columns if n not in taken]
-    # a measure may have no value in a world, as `p600` where there is no noise
+    # a measure may have no value in a world
     numeric = [name for name in numeric if name in wanted or table[name].notna().any()]
     if not numeric:
         raise UserError("the measures have no column of numbers besides item and position.")
     for name in wanted:
         check_known(name, numeric, "column of numbers of the measures")
-    return list(dict.fromkeys(wanted)) or numeric
+    ours = [name for name in numeric if name.split("_previous")[0] in OURS]
+    return list(dict.fromkeys(wanted)) or (ours if SIGNALS[0] in numeric else numeric)
 
 
 def _convert_keys(table: pd.DataFrame, names: Iterable[str]) -> pd.DataFrame:
