@@ -103,11 +103,20 @@ def ask(
             content["compare"] = answers[1].to_dict(top)
         out.file.write(json.dumps(content, ensure_ascii=False) + "\n")
         return
-    out.print(*(_render_answer(answer, top) for answer in answers))
+    warranted = [_describe_warranted(source, answer) for answer in answers]
+    for answer, line in zip(answers, warranted, strict=True):
+        out.print(_render_answer(answer, line, top))
     show_note("ask", step=_explain_step(answers[0]))
 
 
-def _render_answer(answer: "Answer", top: int) -> RenderableType:
+def _describe_warranted(source: "Source", answer: "Answer") -> str:
+    """Say what the corpus of the package's networks warrants; nothing of other networks."""
+    from equivocal.asking.warranted import describe_warranted
+
+    return describe_warranted(answer, source.world) if source.shipped else ""
+
+
+def _render_answer(answer: "Answer", warranted: str, top: int) -> RenderableType:
     """Return the sentence, its summary and a table of beliefs for each word."""
     from equivocal.asking.source import CONVERGED
     from equivocal.asking.summary import describe_step
@@ -116,7 +125,8 @@ def _render_answer(answer: "Answer", top: int) -> RenderableType:
     heading = Text(answer.sentence, style="underline")
     if answer.step != CONVERGED:
         heading.append(f" at {describe_step(answer.step, answer.time)}")
-    return Group(heading, Text(answer.summary), *tables, Text())
+    lines = "\n".join(filter(None, [answer.summary, warranted]))
+    return Group(heading, Text(lines), *tables, Text())
 
 
 def _explain_step(answer: "Answer") -> str:
