@@ -89,7 +89,7 @@ def measure(
     """Measure every word of a table of sentences. Also `equivocal measure --english`."""
     from equivocal.english.listener import EnglishListener
     from equivocal.english.measures import measure_sentences, read_items
-    from lastlayer.files import write_text_atomically
+    from equivocal.store.files import write_text_atomically
 
     table = read_items(items)
     words = measure_sentences(EnglishListener.load(lm, path=listener), table)

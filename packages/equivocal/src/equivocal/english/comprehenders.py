@@ -17,22 +17,10 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.special import expit
 
 from equivocal.english.query_network import QueryNetwork, Rows, train_network
 from lastlayer import Posterior, sample_posterior
-
-__all__ = [
-    "EXACT",
-    "TRAINED",
-    "Beliefs",
-    "Question",
-    "choose_variance",
-    "combine_members",
-    "compute_entropy",
-    "compute_loss",
-    "list_comprehenders",
-    "predict_draws",
-]
 
 TRAINED, EXACT = "trained network", "exact posterior"
 FACTORS = (0.001, 0.01, 0.1, 10.0)  # of the chosen variance, for further Gaussians
@@ -121,8 +109,7 @@ def compute_entropy(p: np.ndarray) -> np.ndarray:
 
 def predict_draws(particles: np.ndarray, psi: np.ndarray) -> np.ndarray:
     """Return the probabilities by every draw of the last layer, (J, N, K)."""
-    logits = np.einsum("kjd,nd->jnk", particles, psi, optimize=True)
-    p: np.ndarray = 1 / (1 + np.exp(-logits))
+    p: np.ndarray = expit(np.einsum("kjd,nd->jnk", particles, psi, optimize=True))
     return p
 
 
@@ -179,7 +166,7 @@ def _be_certain(probability: np.ndarray) -> Beliefs:
 
 
 def _predict(weights: np.ndarray, psi: np.ndarray) -> np.ndarray:
-    p: np.ndarray = 1 / (1 + np.exp(-psi @ weights.T))
+    p: np.ndarray = expit(psi @ weights.T)
     return p
 
 

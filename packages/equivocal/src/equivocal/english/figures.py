@@ -3,44 +3,28 @@
 import pandas as pd
 from matplotlib.figure import Figure
 
-from equivocal.english.comprehenders import EXACT, TRAINED
+from equivocal.english.comprehenders import EXACT
 from equivocal.english.registered_test import Trial
 from equivocal.figure_style import COLOURS, apply_style
 
-__all__ = ["draw_figures"]
-
 KINDS = ("impossible", "unlikely", "reversible")
-SHOWN = (
-    TRAINED,
-    "temperature",
-    "label smoothing",
-    "ridge",
-    "bagged ridge",
-    "paper's sampler, 17 steps",
-    "Laplace",
-    "Gaussian posterior",
-    EXACT,
-    "ensemble of networks",
-    "ensemble of posteriors",
-)
 
 
-def draw_figures(trial: Trial) -> dict[str, Figure]:
-    """Draw loss, constructions, words and shares."""
+def draw_figures(trial: Trial, names: list[str]) -> dict[str, Figure]:
+    """Draw loss (of the comprehenders with these names), constructions and words."""
     with apply_style():
         return {
-            "loss": _draw_losses(trial.loss),
+            "loss": _draw_losses(trial.loss, names),
             "constructions": _draw_constructions(trial.loss),
             "words": _draw_words(trial.words),
-            "shares": _draw_shares(trial.shares),
         }
 
 
-def _draw_losses(loss: pd.DataFrame) -> Figure:
+def _draw_losses(loss: pd.DataFrame, names: list[str]) -> Figure:
     """A dot for every comprehender in every kind of sentence; a thin one for every seed."""
     figure = Figure(figsize=(9, 4.2), layout="constrained")
     panels = figure.subplots(1, 3, sharey=True)
-    shown = [name for name in SHOWN if name in set(loss["comprehender"])]
+    shown = [name for name in names if name in set(loss["comprehender"])]
     for axes, kind in zip(panels, KINDS, strict=True):
         for version, colour in (("plausible", COLOURS[0]), ("reversed", COLOURS[1])):
             part = loss[loss["kind"] == f"{kind} {version}"]
@@ -54,7 +38,7 @@ def _draw_losses(loss: pd.DataFrame) -> Figure:
         axes.set_yticks(range(len(shown)), shown)
         axes.grid(axis="x", alpha=0.3)
     panels[0].invert_yaxis()
-    panels[0].legend(loc="lower left")
+    figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=2)
     return figure
 
 
@@ -98,19 +82,4 @@ def _draw_words(words: pd.DataFrame) -> Figure:
     panels[1, 0].set_ylabel("epistemic (nats)")
     handles, labels = panels[0, 0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=3)
-    return figure
-
-
-def _draw_shares(shares: pd.DataFrame) -> Figure:
-    """The literal reading of reversals, by the share of implausible sentences in training."""
-    figure = Figure(figsize=(5.5, 3.4), layout="constrained")
-    axes = figure.subplots()
-    looks = ((TRAINED, "o--"), (EXACT, "s-"))
-    for kind, colour in zip(("impossible reversed", "unlikely reversed"), COLOURS, strict=False):
-        for name, look in looks:
-            part = shares[(shares["kind"] == kind) & (shares["comprehender"] == name)]
-            means = part.groupby("share")["literal"].mean()
-            axes.plot(means.index * 100, means, look, color=colour, label=f"{kind}, {name}")
-    axes.set(xlabel="implausible training sentences (%)", ylabel="literal reading")
-    axes.legend(fontsize="small")
     return figure

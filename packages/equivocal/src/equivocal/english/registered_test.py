@@ -6,7 +6,7 @@ network and gives it to every comprehender; layers are chosen by held-out senten
 and what would count against us, was written down before; `findings` answers it.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -28,12 +28,10 @@ from equivocal.english.language_model import LanguageModel, Reading
 from equivocal.english.query_network import Coverage, Inputs, Rows, collect_rows, pick_inputs
 from equivocal.english.sentences import (
     OUTPUTS,
-    ROLES,
     TEST_CONSTRUCTIONS,
     Lexicon,
     Sentence,
     Surface,
-    TruthTable,
     draw_sentences,
     load_items,
     load_world,
@@ -41,11 +39,8 @@ from equivocal.english.sentences import (
 )
 from equivocal.progress import progress
 
-__all__ = ["TestSettings", "Trial", "run_trial"]
-
 MEASURES = ["nll", "information", "literal"]
 PAIR = [OUTPUTS.index("agent"), OUTPUTS.index("patient")]
-TRUTH_SENTENCES = 300  # held-out sentences whose beliefs are compared with the exact ones
 EVERY = 8  # of the draws, one is used where all readers are compared
 WORD_BY_WORD = ("active", "passive", "subject cleft", "object cleft")
 CENTRAL = (TRAINED, EXACT)  # at other shares and layers
@@ -87,7 +82,6 @@ class Trial:
     rows: pd.DataFrame  # one row per question of the test, with the doubts about it
     words: pd.DataFrame  # word by word
     draws: pd.DataFrame  # doubt within and between readers, by kind and seed
-    truth: pd.DataFrame  # the error of beliefs after each word, against the exact ones
     chosen_layer: int
 
 
@@ -232,7 +226,6 @@ def run_trial(model: LanguageModel, settings: TestSettings) -> Trial:
         rows=_tabulate_doubts(lab, asked, answers["bagged ridge"], between),
         words=_read_word_by_word(lab, asked),
         draws=_measure_readers(lab, asked),
-        truth=_compare_with_truth(lab, asked),
         chosen_layer=lab.layer,
     )
 
@@ -273,11 +266,11 @@ def _tabulate_doubts(
     """Return one row per question and seed: was the posterior wrong, and what doubted it?"""
     parts = []
     for question, bags in zip(asked, bagged, strict=True):
-        projection = question.network.projection
-        coverage = Coverage.fit(projection.apply(question.fit.inputs))
+        network = question.network
+        coverage = Coverage.fit(network.project(question.fit.inputs))
         table = lab.describe_rows(question.answer(question.exact)).assign(
             seed=question.seed,
-            distance=coverage.measure(projection.apply(question.test.inputs)),
+            distance=coverage.measure(network.project(question.test.inputs)),
             ensemble=between.information[:, PAIR].mean(axis=1),
             bagged=bags.information[:, PAIR].mean(axis=1),
         )
@@ -311,84 +304,32 @@ def _measure_readers(lab: _Laboratory, asked: list[Question]) -> pd.DataFrame:
     return pd.concat(parts, ignore_index=True)[["readers", "kind", "w", "b", "ratio"]]
 
 
-def _ask_after_words(
-    material: _Material, chosen: Callable[[Sentence], bool], *, first: bool
-) -> pd.DataFrame:
-    """List questions after every word: about all nouns heard, or about the first one only."""
-    rows = []
-    for number, sentence in enumerate(material.sentences):
-        if not chosen(sentence):
-            continue
-        begins, nouns = int(material.reading.edges[number]), sorted(sentence.roles)
-        for after in range(nouns[0], len(sentence.words)):
-            for word in nouns[:1] if first else nouns:
-                if word <= after:
-                    rows.append((number, after, word, begins + after, begins + word))
-    return pd.DataFrame(rows, columns=["sentence", "position", "word", "place", "probe"])
-
-
-def _pick(lab: _Laboratory, material: _Material, table: pd.DataFrame) -> Inputs:
-    return pick_inputs(
-        material.reading, lab.layer, table["place"].tolist(), table["probe"].tolist()
-    )
-
-
 def _read_word_by_word(lab: _Laboratory, asked: list[Question]) -> pd.DataFrame:
     """Ask about the first noun after every word, averaged over items and seeds."""
-    table = _ask_after_words(lab.test, lambda one: one.construction in WORD_BY_WORD, first=True)
-    inputs, said = _pick(lab, lab.test, table), [lab.test.sentences[n] for n in table["sentence"]]
-    roles = [OUTPUTS.index(one.roles[w]) for one, w in zip(said, table["word"], strict=True)]
+    about = []
+    for number, sentence in enumerate(lab.test.sentences):
+        if sentence.construction in WORD_BY_WORD:
+            first, begins = min(sentence.roles), int(lab.test.reading.edges[number])
+            role = OUTPUTS.index(sentence.roles[first])
+            for after in range(first, len(sentence.words)):
+                keys = sentence.kind, sentence.construction, after
+                about.append((*keys, role, begins + after, begins + first))
+    columns = ["kind", "construction", "position", "role", "place", "probe"]
+    table = pd.DataFrame(about, columns=columns)
+    places = table["place"].to_numpy(), table["probe"].to_numpy()
+    inputs = pick_inputs(lab.test.reading, lab.layer, *places)
     rows, parts = np.arange(len(table)), []
     for question in asked:
         beliefs = combine_members(list(_predict(question, inputs)))
         trained = question.network.predict(question.network.compute_features(inputs))
         parts.append(
-            pd.DataFrame(
-                {
-                    "kind": [one.kind for one in said],
-                    "construction": [one.construction for one in said],
-                    "position": table["position"],
-                    "literal": beliefs.probability[rows, roles],
-                    "trained": trained[rows, roles],
-                    "information": beliefs.information[:, PAIR].mean(axis=1),
-                    "surprisal": lab.test.reading.surprisal[table["place"]],
-                }
+            table.assign(
+                literal=beliefs.probability[rows, table["role"]],
+                trained=trained[rows, table["role"]],
+                information=beliefs.information[:, PAIR].mean(axis=1),
+                surprisal=lab.test.reading.surprisal[places[0]],
             )
         )
     keys = ["kind", "construction", "position"]
-    return pd.concat(parts).groupby(keys, sort=False).mean().reset_index()
-
-
-def _compare_with_truth(lab: _Laboratory, asked: list[Question]) -> pd.DataFrame:
-    """Compare beliefs after each word of held-out sentences with the exact ones of the world."""
-    share = lab.settings.implausible / 2
-    truth = TruthTable(load_world(impossible=share, unlikely=share), lab.surface)
-    sentences = lab.held_out.sentences
-    few = set(map(id, sentences[:TRUTH_SENTENCES]))
-    table = _ask_after_words(lab.held_out, lambda one: id(one) in few, first=False)
-    exact = np.array(
-        [
-            truth.believe(sentences[row.sentence], row.position, row.word)
-            for row in table.itertuples()
-        ]
-    )
-    last = np.array([len(sentences[n].parts) - 1 for n in table["sentence"]]) == table["position"]
-    inputs, parts = _pick(lab, lab.held_out, table), []
-    for question in asked:
-        answered = {
-            TRAINED: question.network.predict(question.network.compute_features(inputs)),
-            EXACT: _predict(question, inputs).mean(axis=0),
-        }
-        for name, p in answered.items():
-            belief = p[:, : len(ROLES)]
-            extra = compute_loss(exact, belief) - compute_loss(exact, exact)
-            errors = pd.DataFrame(
-                {
-                    "error": extra.mean(axis=1),
-                    "distance": np.abs(belief - exact).mean(axis=1),
-                }
-            ).groupby(last.map({True: "after the last word", False: "before"}))
-            means = errors.mean().rename_axis("when").reset_index()
-            parts.append(means.assign(comprehender=name, seed=question.seed))
-    columns = ["comprehender", "seed", "when", "error", "distance"]
-    return pd.concat(parts, ignore_index=True)[columns]
+    means = pd.concat(parts).drop(columns=["role", "place", "probe"])
+    return means.groupby(keys, sort=False).mean().reset_index()

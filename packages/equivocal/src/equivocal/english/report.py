@@ -17,34 +17,12 @@ from equivocal.english.figures import draw_figures
 from equivocal.english.findings import answer_questions
 from equivocal.english.language_model import LanguageModel
 from equivocal.english.registered_test import TestSettings, Trial, run_trial
+from equivocal.english.sentences import DATA
 from equivocal.result import Result, describe_run
-from lastlayer.files import write_text_atomically
+from equivocal.store import read_toml
+from equivocal.store.files import write_text_atomically
 
-__all__ = ["EnglishTest", "run_test", "summarize"]
-
-QUESTIONS = {
-    "1a": "Is the posterior's loss lower than that of every single network? (new words held out)",
-    "1b": "And where like sentences are held out?",
-    "2": "Does epistemic doubt rise on reversals, and tell which answers are wrong?",
-    "3": "Do constructions order as in people?",
-    "4": "Do more implausible sentences in training give more literal readings?",
-    "5": "Is the share of doubt within a reader near people's 0.48?",
-    "6": "Does doubt begin at the verb, and fall at the by-phrase?",
-    "7": "Does it understand the controls?",
-}
-CAPTIONS = {
-    "loss": "Loss of every comprehender, plausible sentences and reversals; small dots are seeds.",
-    "constructions": "Probability of the literal reading by construction; the last two were never "
-    "trained on.",
-    "words": "Word by word: belief that the first noun has the role that the words give it, and "
-    "the epistemic part of the doubt.",
-    "shares": "Literal readings by the share of implausible sentences in training.",
-}
-STYLE = (
-    "body{max-width:60em;margin:2em auto;padding:0 1em;font:16px/1.5 sans-serif}"
-    "table{border-collapse:collapse;font-size:14px}td,th{padding:.2em .6em;text-align:left;"
-    "border-bottom:1px solid #ccc}svg{max-width:100%;height:auto}"
-)
+TEXTS = read_toml(str(DATA / "report.toml"))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -55,7 +33,7 @@ class EnglishTest(Result):
 
     def draw(self) -> dict[str, Figure]:
         """Draw the figures of the report."""
-        return draw_figures(self.trial)
+        return draw_figures(self.trial, TEXTS["figures"]["comprehenders"])
 
 
 def run_test(
@@ -113,7 +91,7 @@ def summarize(trial: Trial, answers: pd.DataFrame) -> tuple[str, ...]:
         f"{loss.loc[EXACT, plausible]:.2f} and "
         f"{loss.loc['ensemble of posteriors', plausible]:.2f}."
     ]
-    for number, question in QUESTIONS.items():
+    for number, question in TEXTS["questions"].items():
         held = answers[(answers["question"] == number) & answers["holds"].notna()]["holds"]
         yes, total = int(held.astype(bool).sum()), len(held)
         verdict = "Yes" if yes == total else "No"
@@ -125,7 +103,7 @@ def write_report(result: EnglishTest) -> str:
     """Return the report as one page that fetches nothing."""
     parts = [
         "<!doctype html><html lang=en><meta charset=utf-8>",
-        f"<title>English, a registered test</title><style>{STYLE}</style>",
+        f"<title>English, a registered test</title><style>{TEXTS['style']}</style>",
         "<h1>Who understands sentences that no one would say?</h1>",
         "<p>A frozen language model reads English; a query network asks its states who does what; "
         "the last layer of that network gets a posterior. Everything below was asked before the "
@@ -136,12 +114,12 @@ def write_report(result: EnglishTest) -> str:
         text = io.StringIO()
         figure.savefig(text, format="svg", metadata={"Date": None})
         svg = text.getvalue()
-        caption = html.escape(CAPTIONS[name])
+        caption = html.escape(TEXTS["captions"][name])
         parts.append(
             f"<figure>{svg[svg.index('<svg') :]}<figcaption>{caption}</figcaption></figure>"
         )
     answers = result.tables["answers"]
-    for number, question in QUESTIONS.items():
+    for number, question in TEXTS["questions"].items():
         table = answers[answers["question"] == number].drop(columns="question")
         cells = table.to_html(index=False, na_rep="", float_format="%.3f", border=0)
         parts.append(f"<h2>{number}. {html.escape(question)}</h2>{cells}")

@@ -2,9 +2,12 @@
 
 The world speaks of classes of words: "person handle thing". `lay_out` turns one of its derivations
 into parts (class, role and form of every word), and `Surface.spell` puts members of the classes in
-their places, with tense, number, articles and adjectives, none of which bears on who does what.
-The same parts, not put into words, are matched by `TruthTable`, so that the probability of every
-role after every word is exact: classes are exchangeable, so only they need to be enumerated.
+their places, with tense, number, articles and adjectives, none of which bears on who does what. As
+all members of a class are equally likely, what is true of the classes is true of the words, and the
+world knows it exactly, after each word, with slips, and for a listener who expects none:
+
+    load_world(slip=0.02).true_beliefs("thing handled", filler="thing")
+    load_world(slip=0.02).literal_beliefs("thing handled person", filler="thing")
 
 A construction is a line of `surface.toml`, and with its frequency one of `english.toml`.
 """
@@ -22,20 +25,6 @@ from equivocal.store import read_toml
 from equivocal.world import World
 from equivocal.world.schema import VerbForms
 from equivocal.world.spelling import inflect_verb
-
-__all__ = [
-    "OUTPUTS",
-    "ROLES",
-    "TEST_CONSTRUCTIONS",
-    "Lexicon",
-    "Sentence",
-    "Surface",
-    "TruthTable",
-    "draw_sentences",
-    "load_items",
-    "load_world",
-    "spell_items",
-]
 
 DATA = resources.files("equivocal.english") / "data"
 ROLES = ("agent", "patient", "recipient", "instrument", "location")
@@ -77,7 +66,7 @@ class Sentence:
     happened: float  # 1: asserted, 0: denied, 0.5: asked
     construction: str
     kind: str = ""
-    parts: tuple[str, ...] = ()  # the class and form of every word, for `TruthTable`
+    classes: str = ""  # the sentence of the world, whose truth the world knows exactly
 
     @property
     def words(self) -> list[str]:
@@ -164,19 +153,17 @@ class Surface:
         nouns: Mapping[str, str],
         verb: str,
         rng: np.random.Generator | None = None,
-    ) -> tuple[str, dict[int, str], list[int]]:
+    ) -> tuple[str, dict[int, str]]:
         """Spell a sentence, plainly unless there is a generator that varies it.
 
         Returns
         -------
-        text, roles, numbers
-            The sentence, the role of each noun by the number of its word, and the number of the
-            last word of every part but the last, which is the full stop.
+        text, roles
+            The sentence, and the role of each noun by the number of its word.
         """
         phrases = {role: self._spell_phrase(noun, rng) for role, noun in nouns.items()}
         words: list[str] = []
         roles: dict[int, str] = {}
-        numbers: list[int] = []
         for part in parts[:-1]:
             phrase, plural = phrases.get(part.role, ([""], False))
             if part.kind == "noun":
@@ -191,11 +178,10 @@ class Surface:
                 words.append(rng.choice(list(closings)) if rng else next(iter(closings)))
             else:
                 words.append(part.text)
-            numbers.append(len(words) - 1)
         if rng and parts[-2].kind != "closing" and rng.random() < self.content["rates"]["adverb"]:
             words.append(rng.choice(self.content["modifiers"]["adverbs"]))
         text = " ".join(words) + parts[-1].text
-        return text[0].upper() + text[1:], roles, numbers
+        return text[0].upper() + text[1:], roles
 
     def _spell_phrase(self, noun: str, rng: np.random.Generator | None) -> tuple[list[str], bool]:
         """Return a noun phrase as a list of words, and whether it is plural."""
@@ -247,12 +233,7 @@ def _put_into_words(
     tense: Tense = "present" if rng.random() < surface.content["rates"]["present"] else "past"
     construction = row["construction"]
     parts = list(lay_out(surface.templates[construction], heard, tense))
-    text, roles, numbers = surface.spell(parts, nouns, verb, rng)
-    same = surface.inflect(verb, "past") == surface.inflect(verb, "participle")
-    symbols = [""] * len(text.split())
-    names = _name_parts(parts[:-1], classes, row["action"], same_forms=same)
-    for number, name in zip(numbers, names, strict=True):
-        symbols[number] = name
+    text, roles = surface.spell(parts, nouns, verb, rng)
     slipped = heard != list(meant.values())
     return Sentence(
         text=text,
@@ -260,7 +241,7 @@ def _put_into_words(
         happened=0.0 if slipped else ASSERTED.get(construction, 1.0),
         construction=construction,
         kind=_name_kind(row),
-        parts=tuple(symbols),
+        classes=row["sentence"],
     )
 
 
@@ -285,81 +266,6 @@ def _name_kind(row: Mapping[str, Any]) -> str:
     return "impossible" if wrong.get(row["action"], False) else "plausible"
 
 
-def _name_parts(
-    parts: Sequence[Part], classes: Mapping[str, str], verb: str, *, same_forms: bool
-) -> list[str]:
-    """Name what can be heard of every part: classes of nouns, classes and forms of verbs."""
-    names = []
-    for part in parts:
-        if part.kind == "noun":
-            names.append(classes[part.role].replace("other", "person"))
-        elif part.kind == "verb":
-            form = "participle" if same_forms and part.text == "past" else part.text
-            names.append(f"{verb} {form}")
-        else:
-            names.append(" ".join(filter(None, [part.kind, part.text])))
-    return names
-
-
-class TruthTable:
-    """P(role of a noun | the words so far), by enumerating every derivation of a world.
-
-    Articles, adjectives, number and adverbs are independent of the event, so they are left out.
-    """
-
-    def __init__(self, world: World, surface: Surface) -> None:
-        present = surface.content["rates"]["present"]
-        rows = world.all_derivations.to_dataframe().to_dict("records")
-        self._entries: dict[bool, list[tuple[list[str], list[str], float]]] = {}
-        for same in (False, True):
-            self._entries[same] = [
-                self._lay_out(row, surface, tense, rate, same_forms=same)
-                for row in rows
-                for tense, rate in (("past", 1 - present), ("present", present))
-            ]
-
-    @staticmethod
-    def _lay_out(
-        row: dict[str, Any], surface: Surface, tense: Any, rate: float, *, same_forms: bool
-    ) -> tuple[list[str], list[str], float]:
-        """Return what is heard of a derivation, the meant role of each part, its probability."""
-        heard, meant = _list_roles(row)
-        parts = list(lay_out(surface.templates[row["construction"]], heard, tense))[:-1]
-        classes = {role: row[meant[role]] for role in heard}
-        names = _name_parts(parts, classes, row["action"], same_forms=same_forms)
-        roles = [meant[part.role] if part.kind == "noun" else "" for part in parts]
-        return names, roles, row["probability"] * rate
-
-    def compute_beliefs(self, heard: Sequence[str], *, same_forms: bool = True) -> pd.DataFrame:
-        """Compute P(role) of every part heard so far: one row for each, one column for each role.
-
-        Parameters
-        ----------
-        heard : sequence of str
-            The beginning of `Sentence.parts`; empty names (articles and the like) are skipped.
-        same_forms : bool
-            Whether past and participle of the verb are spelled alike.
-        """
-        names = [name for name in heard if name]
-        table = np.zeros((len(names), len(ROLES)))
-        total = 0.0
-        for entry, roles, probability in self._entries[same_forms]:
-            if entry[: len(names)] == names:
-                total += probability
-                for number, role in enumerate(roles[: len(names)]):
-                    if role:
-                        table[number, ROLES.index(role)] += probability
-        return pd.DataFrame(table / total if total else table * np.nan, names, ROLES)
-
-    def believe(self, sentence: Sentence, position: int, word: int) -> np.ndarray:
-        """Return P(role) of a word of a sentence, after the word at a position, both from 0."""
-        heard = sentence.parts[: position + 1]
-        number = sum(bool(name) for name in heard[:word])
-        same = any(name.endswith("participle") for name in sentence.parts)
-        beliefs = self.compute_beliefs(heard, same_forms=same)
-        return beliefs.to_numpy()[number]
-
-
 def spell_items(
     items: pd.DataFrame, surface: Surface, constructions: Sequence[str] = TEST_CONSTRUCTIONS
 ) -> list[Sentence]:
@@ -373,6 +279,6 @@ def spell_items(
             for name in constructions:
                 parts = list(lay_out(surface.templates[name], ("agent", "patient"), "past"))
                 nouns = {"agent": str(agent), "patient": str(patient)}
-                text, roles, _ = surface.spell(parts, nouns, str(row.verb))
+                text, roles = surface.spell(parts, nouns, str(row.verb))
                 sentences.append(Sentence(text, roles, 1.0, name, f"{row.kind} {version}"))
     return sentences
