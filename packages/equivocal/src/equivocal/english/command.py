@@ -7,8 +7,10 @@ from typing import Annotated
 import typer
 
 from equivocal import console
-from equivocal.console import out, show_results, show_rows
+from equivocal.console import out, show_frame, show_results
 from lastlayer.errors import UserError
+
+WORTH_A_LINE = 0.05  # beliefs in roles that are less probable are not printed
 
 Model = Annotated[
     str | None,
@@ -53,22 +55,11 @@ def ask(
         return
     shown = table[table["role"].isin(NAMED)]
     shown = shown if len(shown) else table
-    rows = [
-        (
-            f"{row.position} {row.word}",
-            str(row.probe),
-            str(row.role),
-            f"{row.trained:.2f}",
-            f"{row.posterior:.2f}",
-            f"{row.low:.2f}–{row.high:.2f}",
-            f"{row.epistemic:.3f}",
-            f"{row.surprisal:.1f}",
-        )
-        for row in shown.itertuples()
-        if row.posterior > 0.05 or row.trained > 0.05
-    ]
-    heads = ("after", "word", "role", "trained", "posterior", "90 %", "epistemic", "surprisal")
-    show_rows(heads, rows, left=3)
+    believed = shown[["trained", "posterior"]].max(axis=1) > WORTH_A_LINE
+    cells = {"after": "{position} {word}", "word": "{probe}", "role": "{role}"}
+    cells |= {"trained": "{trained:.2f}", "posterior": "{posterior:.2f}"}
+    cells |= {"90 %": "{low:.2f}–{high:.2f}", "epistemic": "{epistemic:.3f}"}
+    show_frame(shown[believed], cells | {"surprisal": "{surprisal:.1f}"}, left=3)
     if word and rise > 0:
         out.print(f"{word!r} raised the doubt about earlier words most, by {rise:.2f} nats.")
     if far:

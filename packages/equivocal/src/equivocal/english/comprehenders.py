@@ -13,7 +13,7 @@ held-out rows. Add a comprehender in `list_comprehenders`.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -134,8 +134,17 @@ def list_comprehenders(asked: Question) -> dict[str, Callable[[], Beliefs]]:
     def sample(**options: Any) -> Beliefs:
         return asked.answer(asked.sample(**options))
 
-    def scale(factor: float) -> np.ndarray:
-        return np.append(asked.variance[:-1] * factor, asked.variance[-1])
+    def stop_after(steps: int) -> Beliefs:
+        return sample(
+            prior_mean=asked.network.last_layer,
+            method="dropout-deterministic",
+            num_particles=50,
+            num_steps=steps,
+        )
+
+    def scale(factor: float) -> Beliefs:
+        scaled = np.append(asked.variance[:-1] * factor, asked.variance[-1])
+        return sample(prior_variance=scaled)
 
     listed: dict[str, Callable[[], Beliefs]] = {
         TRAINED: lambda: _be_certain(asked.network.predict(asked.features[2])),
@@ -146,16 +155,10 @@ def list_comprehenders(asked: Question) -> dict[str, Callable[[], Beliefs]]:
         "Laplace": lambda: sample(prior_variance=asked.variance, method="laplace"),
     }
     for stop in STOPS:
-        listed[f"paper's sampler, {stop} steps"] = lambda stop=stop: sample(
-            prior_mean=asked.network.last_layer,
-            method="dropout-deterministic",
-            num_particles=50,
-            num_steps=stop,
-        )
-    listed["Gaussian posterior"] = lambda: sample(prior_variance=asked.variance)
+        listed[f"paper's sampler, {stop} steps"] = partial(stop_after, stop)
+    listed["Gaussian posterior"] = partial(scale, 1.0)
     for factor in FACTORS:
-        name = f"Gaussian posterior, prior × {factor:g}"
-        listed[name] = lambda factor=factor: sample(prior_variance=scale(factor))
+        listed[f"Gaussian posterior, prior × {factor:g}"] = partial(scale, factor)
     listed[EXACT] = lambda: asked.answer(asked.exact)
     return listed
 

@@ -4,8 +4,9 @@ Intervals are over items (pairs of nouns with a verb), drawn anew; differences a
 The smallest differences that count are those of `data/registration.md`.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from itertools import pairwise
+from typing import Any, TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -26,6 +27,8 @@ GROUPS = {
 PEOPLE = 0.38, 0.58  # w/b
 WEAK = 0.75  # literal reading of a control below which a construction has failed
 DRAWS = 2_000
+
+Finding: TypeAlias = tuple[Any, ...]  # a row of the table of answers
 
 
 def answer_questions(trial: Trial) -> pd.DataFrame:
@@ -76,7 +79,7 @@ def _average(
     return table[chosen].groupby("item")[measure].mean()
 
 
-def _compare_losses(trial: Trial) -> Iterable[tuple]:
+def _compare_losses(trial: Trial) -> Iterator[Finding]:
     for part, held_out in (("1a", "new words"), ("1b", "like sentences")):
         exact = {
             kinds: _average(trial, "nll", kinds, held_out=held_out)
@@ -97,7 +100,7 @@ def _compare_losses(trial: Trial) -> Iterable[tuple]:
                 yield part, text, value, low, high, least, holds
 
 
-def _compare_doubts(trial: Trial) -> Iterable[tuple]:
+def _compare_doubts(trial: Trial) -> Iterator[Finding]:
     rng = np.random.default_rng(0)
     up = _average(trial, "information", REVERSALS).to_numpy()
     controls = _average(trial, "information", CONTROLS).to_numpy()
@@ -130,7 +133,7 @@ def measure_ranking(score: "pd.Series[float]", wrong: "pd.Series[float]") -> flo
     return float((ranks[bad].sum() - m * (m + 1) / 2) / (m * n))
 
 
-def _order_constructions(trial: Trial) -> Iterable[tuple]:
+def _order_constructions(trial: Trial) -> Iterator[Finding]:
     share = {
         name: 1 - _average(trial, "literal", REVERSALS, constructions=group)
         for name, group in GROUPS.items()
@@ -142,7 +145,7 @@ def _order_constructions(trial: Trial) -> Iterable[tuple]:
         yield "3", text, value, low, high, LEAST, bool(value >= LEAST and low > 0)
 
 
-def _follow_shares(trial: Trial) -> Iterable[tuple]:
+def _follow_shares(trial: Trial) -> Iterator[Finding]:
     table = trial.shares
     chosen = (table["comprehender"] == EXACT) & (table["kind"] == "impossible reversed")
     means = table[chosen].groupby("share")["literal"].mean()
@@ -153,7 +156,7 @@ def _follow_shares(trial: Trial) -> Iterable[tuple]:
         yield "4", text, value, np.nan, np.nan, LEAST, value >= LEAST
 
 
-def _compare_readers(trial: Trial) -> Iterable[tuple]:
+def _compare_readers(trial: Trial) -> Iterator[Finding]:
     every = trial.draws[trial.draws["kind"] == "all"]
     own = every[every["readers"].str.startswith("readers of network")]["ratio"]
     value, low, high = own.mean(), own.min(), own.max()
@@ -163,7 +166,7 @@ def _compare_readers(trial: Trial) -> Iterable[tuple]:
     yield "5", "w/b, readers of all networks", together, np.nan, np.nan, np.nan, None
 
 
-def _follow_words(trial: Trial) -> Iterable[tuple]:
+def _follow_words(trial: Trial) -> Iterator[Finding]:
     table = trial.words[trial.words["kind"] == "impossible reversed"]
     curves = {
         name: part.set_index("position")["information"]
@@ -178,7 +181,7 @@ def _follow_words(trial: Trial) -> Iterable[tuple]:
     yield "6", text, fall, np.nan, np.nan, LEAST, bool(fall >= LEAST)
 
 
-def _find_failures(trial: Trial) -> Iterable[tuple]:
+def _find_failures(trial: Trial) -> Iterator[Finding]:
     table = trial.loss[(trial.loss["comprehender"] == EXACT) & trial.loss["kind"].isin(CONTROLS)]
     for name, value in table.groupby("construction", sort=False)["literal"].mean().items():
         text = f"literal reading of controls, {name}"

@@ -24,7 +24,7 @@ from equivocal.english.query_network import (
     pick_inputs,
     train_network,
 )
-from equivocal.english.sentences import DATA, OUTPUTS, Surface, draw_sentences, load_world
+from equivocal.english.sentences import DATA, OUTPUTS, Lexicon, Surface, draw_sentences, load_world
 from equivocal.progress import progress
 from lastlayer import sample_posterior
 from lastlayer.errors import UserError
@@ -83,7 +83,7 @@ class EnglishListener:
                 "`equivocal english fit --lm PATH --out DIR`, and ask it by --listener."
             )
         arrays = {name: values.astype(np.float32) for name, values in arrays.items()}
-        parts = [{f.name: arrays.get(f.name) for f in fields(c)} for c in (QueryNetwork, Coverage)]
+        parts = [{f.name: arrays[f.name] for f in fields(c)} for c in (QueryNetwork, Coverage)]
         return cls(
             network=QueryNetwork(**parts[0]),
             coverage=Coverage(**parts[1]),
@@ -230,20 +230,18 @@ def fit_roles(
     model = LanguageModel(lm)
     chosen = layer or model.choose_layer()
     world, surface = load_world(), Surface.load()
+    lexicons: dict[Lexicon, int] = {"training": sentences, "held out": max(20, sentences * 3 // 16)}
     parts = []
-    for size, number, lexicon in (
-        (sentences, 1, "training"),
-        (max(20, sentences * 3 // 16), 2, "held out"),
-    ):
-        drawn = draw_sentences(world, surface, size, seed + number, lexicon)
+    for number, (lexicon, size) in enumerate(lexicons.items(), start=seed + 1):
+        drawn = draw_sentences(world, surface, size, number, lexicon)
         reading = model.read([one.text for one in drawn], [chosen])
-        parts.append(collect_rows(drawn, reading, chosen, seed=seed + number))
+        parts.append(collect_rows(drawn, reading, chosen, seed=number))
     return _fit(parts[0], parts[1], OUTPUTS, chosen, model, seed)
 
 
 def fit_english(
     sentences: Sequence[str],
-    labels: "Mapping[str, Sequence[Any]] | pd.DataFrame",
+    labels: "Mapping[Any, Any] | pd.DataFrame",
     *,
     words: Sequence[str | int] | None = None,
     lm: str | Path | None = None,

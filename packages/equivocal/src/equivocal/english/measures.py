@@ -10,6 +10,7 @@ agent, patient      the likeliest word in the role, and the belief that it has i
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -70,8 +71,8 @@ def _summarize_beliefs(table: pd.DataFrame) -> pd.DataFrame:
     summed = table.groupby("position")[["entropy", "epistemic"]].sum()
     summed = summed.rename(columns={"entropy": "uncertainty"})
     beliefs = table.set_index(["position", "probe", "role"])["posterior"]
-    beliefs = beliefs[~beliefs.index.duplicated()].clip(1e-7, 1 - 1e-7).unstack("position")
-    b, before = beliefs, beliefs.shift(axis=1)
+    b = beliefs[~beliefs.index.duplicated()].clip(1e-7, 1 - 1e-7).unstack("position")
+    before = b.shift(axis=1)
     change = b * np.log(b / before) + (1 - b) * np.log((1 - b) / (1 - before))
     summed["bayesian_surprise"] = change.sum(min_count=1)
     for role in (role for role in NAMED if role in set(table["role"])):
@@ -95,5 +96,5 @@ def find_doubt(table: pd.DataFrame, roles: Sequence[str] = NAMED) -> tuple[str, 
     rises = wide.diff(axis=1).mean()
     if not rises.notna().any():
         return "", 0.0
-    at = rises.idxmax()
+    at: Any = rises.idxmax()
     return str(table.loc[table["position"] == at, "word"].iloc[0]), float(rises[at])

@@ -316,7 +316,7 @@ def _read_word_by_word(lab: _Laboratory, asked: list[Question]) -> pd.DataFrame:
                 about.append((*keys, role, begins + after, begins + first))
     columns = ["kind", "construction", "position", "role", "place", "probe"]
     table = pd.DataFrame(about, columns=columns)
-    places = table["place"].to_numpy(), table["probe"].to_numpy()
+    places = table["place"].tolist(), table["probe"].tolist()
     inputs = pick_inputs(lab.test.reading, lab.layer, *places)
     rows, parts = np.arange(len(table)), []
     for question in asked:
@@ -330,6 +330,6 @@ def _read_word_by_word(lab: _Laboratory, asked: list[Question]) -> pd.DataFrame:
                 surprisal=lab.test.reading.surprisal[places[0]],
             )
         )
-    keys = ["kind", "construction", "position"]
+    by = ["kind", "construction", "position"]
     means = pd.concat(parts).drop(columns=["role", "place", "probe"])
-    return means.groupby(keys, sort=False).mean().reset_index()
+    return means.groupby(by, sort=False).mean().reset_index()

@@ -25,6 +25,9 @@ from equivocal.store.files import write_text_atomically
 TEXTS = read_toml(str(DATA / "report.toml"))
 
 
+NAMED = (TRAINED, EXACT, "ensemble of networks", "ensemble of posteriors")
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class EnglishTest(Result):
     """The outcome of the registered test."""
@@ -81,16 +84,11 @@ def _list_sizes(settings: TestSettings) -> dict[str, object]:
 
 def summarize(trial: Trial, answers: pd.DataFrame) -> tuple[str, ...]:
     """Say what was found, one sentence for each question."""
-    loss = trial.loss.pivot_table(index="comprehender", columns="kind", values="nll")
-    reversed_, plausible = "impossible reversed", "impossible plausible"
-    lines = [
-        f"Impossible reversals cost {loss.loc[TRAINED, reversed_]:.2f} nats with the trained "
-        f"network, {loss.loc[EXACT, reversed_]:.2f} with the exact posterior of its last layer and "
-        f"{loss.loc['ensemble of posteriors', reversed_]:.2f} with the posteriors of all networks; "
-        f"plausible versions {loss.loc[TRAINED, plausible]:.2f}, "
-        f"{loss.loc[EXACT, plausible]:.2f} and "
-        f"{loss.loc['ensemble of posteriors', plausible]:.2f}."
-    ]
+    lines = []
+    means = trial.loss.groupby(["kind", "comprehender"])["nll"].mean()
+    for kind in ("impossible reversed", "impossible plausible"):
+        each = [f"{means[kind, name]:.3f} ({name})" for name in NAMED]
+        lines.append(f"Loss on {kind} sentences, in nats: {', '.join(each)}.")
     for number, question in TEXTS["questions"].items():
         held = answers[(answers["question"] == number) & answers["holds"].notna()]["holds"]
         yes, total = int(held.astype(bool).sum()), len(held)

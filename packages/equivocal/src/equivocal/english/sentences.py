@@ -135,7 +135,7 @@ class Surface:
     def list_members(self, name: str, lexicon: Lexicon) -> list[str]:
         """List the words of a class on which listeners are trained, or those held out."""
         table = self.content["verbs" if name in self.content["verbs"] else "nouns"]
-        members = table[name if name != "other" else "person"].split()
+        members: list[str] = table[name if name != "other" else "person"].split()
         edge = round(len(members) * (1 - HELD_OUT))
         return members[:edge] if lexicon == "training" else members[edge:]
 
@@ -213,8 +213,8 @@ def draw_sentences(
 ) -> list[Sentence]:
     """Draw sentences of a world, in words of one part of the lexicon; the seed decides all."""
     rng = np.random.default_rng(seed)
-    drawn = world.sample(size, rng).to_dataframe()
-    return [_put_into_words(row, surface, rng, lexicon) for row in drawn.to_dict("records")]
+    drawn: list[Any] = world.sample(size, rng).to_dataframe().to_dict("records")
+    return [_put_into_words(row, surface, rng, lexicon) for row in drawn]
 
 
 def _put_into_words(
