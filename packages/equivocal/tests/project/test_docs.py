@@ -23,7 +23,7 @@ from equivocal.network import TrainingSettings
 ROOT = Path(__file__).resolve().parents[4]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 # pages that train or sample for more than ten seconds: `make test-longer`, and `.ci/run`
-LONG = {"ask", "constructions", "doubt", "people", "sampling", "scaling", "suites"}
+LONG = {"ask", "constructions", "doubt", "german", "people", "sampling", "scaling", "suites"}
 LONG |= {"files", "network", "study", "surviving", "tutorial", "worlds"}
 BLOCK = re.compile(r"^```(\w+)([^\n]*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 SLOW = [

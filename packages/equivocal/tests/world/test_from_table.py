@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 from equivocal.world import World
+from equivocal.world.command import new, show
 from equivocal.world.from_table import write_world_from_tables
 from lastlayer.errors import UserError
 
@@ -92,14 +93,27 @@ def test_features_from_words(tmp_path: Path) -> None:
         ("ward,20", "ward,0", "row 2, column frequency: .*above 0, got '0'; leave out"),
         ("ward,20", "ward,many", "row 2, column frequency"),
         ("doctor,read", "Doctor,read", "row 6, column agent: 'Doctor' is spelt 'doctor' in row 2"),
-        ("frequency", "frequency,probability", "row 2 has more cells|not a CSV|keep one of them"),
-        ("ward,20", "ward,20,7", "row 2 has more cells|not a CSV"),
+        ("frequency", "frequency,probability", "columns frequency, probability; keep one"),
+        ("ward,20", "ward,20,7", "row 2 has 6 cells and the header 5"),
+        ("agent,action,patient,", "agent,action,,", "row 1: column 3 has no name"),
+        ("patient,location", "patient,agent", "row 1: column 4 is named 'agent' like another"),
+        (EVENTS[EVENTS.index("\n") :], "\n", "has no rows below its header"),
     ],
 )
 def test_mistakes_name_row_and_column(old: str, new: str, message: str, tmp_path: Path) -> None:
     path = write(tmp_path, EVENTS.replace(old, new, 1))
     with pytest.raises(UserError, match=message):
         write_world_from_tables(path, name="x")
+
+
+def test_a_world_of_the_package_is_a_start(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    new(tmp_path / "mine.toml", "slips")
+    assert World.load(tmp_path / "mine.toml").fingerprint == World.load("slips").fingerprint
+    capsys.readouterr()
+    show("slips", toml=True)
+    assert capsys.readouterr().out == (tmp_path / "mine.toml").read_text()
 
 
 def test_a_word_that_is_missing_is_named(tmp_path: Path) -> None:

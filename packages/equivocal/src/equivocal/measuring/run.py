@@ -201,7 +201,7 @@ def _load_items(
         world = World.load(world)
     paradigms = []
     for name in dict.fromkeys(map(str, names)):
-        if not name.endswith(".csv"):
+        if Path(name).suffix in {"", ".toml"}:
             paradigms.append(load_paradigm(name))
         elif world is None:
             raise UserError(

@@ -226,9 +226,11 @@ def read_table(path: str | Path, most: int = TABLE_BYTES, **options: Any) -> "pd
     except pd.errors.EmptyDataError:
         raise UnreadableError(path, "it is empty", "give a table with a header and rows") from None
     except (ValueError, OverflowError) as error:
-        raise UnreadableError(
-            path, f"it is not a CSV table ({str(error).strip()})", QUOTE
-        ) from None
+        cells = re.search(r"Expected (\d+) fields in line (\d+), saw (\d+)", str(error))
+        why = f"it is not a CSV table ({str(error).strip()})"
+        if cells:
+            why = f"row {cells[2]} has {cells[3]} cells and the header {cells[1]}"
+        raise UnreadableError(path, why, QUOTE) from None
     # pandas takes surplus first cells for row names, which shifts all columns
     if len(table) and not isinstance(table.index, pd.RangeIndex):
         raise UnreadableError(path, "row 2 has more cells than the header", QUOTE)

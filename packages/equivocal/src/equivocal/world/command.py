@@ -47,12 +47,17 @@ def list_worlds() -> None:
 @world.command(epilog=console.list_examples("world new"))
 def new(
     path: Annotated[Path, typer.Argument(help="Where to write; nothing is overwritten.")],
+    source: Annotated[
+        str, typer.Option("--from", help="A world of the package or a file to copy.")
+    ] = "example",
 ) -> None:
-    """Write a small commented world file to start from."""
+    """Write a small commented world file to start from, or a copy of a world of the package."""
     from equivocal.world import read_example
+    from equivocal.world.loading import read_world
 
     _check_new(path)
-    write_text_atomically(path, read_example())
+    text = read_example() if source == "example" else read_world(source)[0]
+    write_text_atomically(path, text)
     out.print(f"wrote {path}; change it, then `equivocal world check {path}`", soft_wrap=True)
 
 
@@ -118,10 +123,19 @@ def _qualify_counts(world: "World") -> str:
 
 
 @world.command(epilog=console.list_examples("world show"))
-def show(name: Name) -> None:
+def show(
+    name: Name,
+    toml: Annotated[
+        bool, typer.Option("--toml", help="Print its file instead, as a start for your own.")
+    ] = False,
+) -> None:
     """Show a world: counts, parameters, words with their features, typical sentences."""
     from equivocal.world import World
+    from equivocal.world.loading import find_world
 
+    if toml:
+        out.print(find_world(name, {})[0], soft_wrap=True, end="")
+        return
     world = World.load(name)
     run_in_stages(
         "working out the world",

@@ -109,8 +109,16 @@ def write_world_from_tables(
 
 def _read_events(path: Path) -> tuple["pd.DataFrame", list[str]]:
     """Return the table with a column `weight`, and the roles in the order of the columns."""
-    table = read_table(path, dtype=str, keep_default_na=False)
-    table.columns = [str(column).strip() for column in table.columns]
+    table = read_table(path, dtype=str, keep_default_na=False, header=None, skip_blank_lines=False)
+    names = [str(name).strip() for name in table.iloc[0]]
+    table = table.iloc[1:].fillna("").reset_index(drop=True)
+    for number, name in enumerate(names, start=1):
+        if not name or names.index(name) + 1 < number:
+            why = f"is named {name!r} like another" if name else "has no name"
+            raise UserError(f"{path} row 1: column {number} {why}; rename it or take it out.")
+    table.columns = names
+    if table.empty:
+        raise UserError(f"{path} has no rows below its header; add an event.")
     if "action" not in table.columns:
         raise UserError(
             f"{path} has no column `action`, which names the verb; its columns are "
@@ -377,4 +385,8 @@ def _comment(text: str, table: "pd.DataFrame", has_others: bool) -> str:
     assumed[0] += ", and function words by the names of roles."
     if has_others:
         assumed.append(f"# `mentioned`: other roles are said with probability {UNSAID:g}.")
+    assumed.append("# There is no noise: every sentence is heard as it was meant. A table such as")
+    assumed.append(
+        '# [noise.slip] with exchange = ["agent", "patient"] and a probability adds some.'
+    )
     return head + text.replace("[[constructions]]", "\n".join([*assumed, "[[constructions]]"]), 1)
