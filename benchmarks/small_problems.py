@@ -57,13 +57,13 @@ def fit_yeast(dtype: str) -> Iterator[tuple[str, float]]:
     from benchmarks.comparison.networks import train_networks
     from benchmarks.comparison.ours import fit_default
     from benchmarks.comparison.problem import Problem
-    from lastlayer.sklearn import EnsembleKalmanMultilabel
+    from lastlayer.sklearn import BayesianMultilabel
 
     tasks = [make_task("yeast", seed) for seed in range(FITS)]
     for task in tasks:
         x, y = task.inputs["train"].astype(dtype), task.targets["train"]
         began = process_time()
-        EnsembleKalmanMultilabel().fit(x, y)
+        BayesianMultilabel().fit(x, y)
         yield "103 features", process_time() - began
     for task in tasks:
         problem = Problem(task, train_networks(task)[0])

@@ -18,7 +18,7 @@ from sklearn.datasets import load_digits
 from sklearn.metrics import roc_auc_score
 
 from equivocal.figure_style import COLOURS, apply_style
-from lastlayer.head import LastLayer, last_layer_posterior
+from lastlayer import LastLayer
 
 PICTURE = Path(__file__).parents[1] / "images" / "digits.png"
 NUM_TRAIN, NUM_NOISE, NUM_FEATURES = 600, 300, 300
@@ -48,7 +48,7 @@ def compute_top_probability(belief: LastLayer, images: np.ndarray) -> np.ndarray
 
 def score_novelty(belief: LastLayer, images: np.ndarray) -> dict[str, np.ndarray]:
     """Return three scores per image that should be large if it is unlike the training set."""
-    entropies = belief.entropies(images)
+    entropies = belief.predict(images).entropies
     return {
         "mutual information": entropies.information[:, 0],
         "total entropy": entropies.total[:, 0],
@@ -88,8 +88,8 @@ def main(picture: Path) -> None:
     images = images / 16
     known = rng.permutation(np.flatnonzero(digit < 5))
     train, test = known[:NUM_TRAIN], known[NUM_TRAIN:]
-    belief = last_layer_posterior(
-        FourierFeatures(rng), images[train], digit[train], likelihood="softmax"
+    belief = LastLayer.fit(
+        FourierFeatures(rng), (images[train], digit[train]), likelihood="softmax"
     )
     print(belief)
     kinds = {
@@ -97,7 +97,7 @@ def main(picture: Path) -> None:
         "digits 5–9, never seen": rng.permutation(images[digit >= 5]),
         "noise": rng.uniform(size=(NUM_NOISE, 64)),
     }
-    right = belief.predict_proba(images[test]).argmax(axis=1) == digit[test]
+    right = belief.predict(images[test]).probability.argmax(axis=1) == digit[test]
     print(f"{right.mean():.1%} of {len(test)} held-out digits 0–4 are named rightly")
     found = {name: score_novelty(belief, some) for name, some in kinds.items()}
     usual, *strange = found

@@ -80,17 +80,15 @@ def main(table: Path | None) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the first two are given training points
         posteriors = {
-            "same points": LastLayer.from_torch(network, *training, prior_variance=1.0),
-            "from zero": LastLayer.from_torch(
-                network, *training, prior_variance=1.0, prior_mean=0.0
-            ),
+            "same points": LastLayer.fit(network, training, prior_variance=1.0),
+            "from zero": LastLayer.fit(network, training, prior_variance=1.0, prior_mean=0.0),
         }
-    posteriors["fresh points"] = LastLayer.from_torch(network, *fresh, prior_variance=1.0)
-    posteriors["default"] = LastLayer.from_torch(network, *training, validation=fresh)
+    posteriors["fresh points"] = LastLayer.fit(network, fresh, prior_variance=1.0)
+    posteriors["default"] = LastLayer.fit(network, training, validation=fresh)
     columns = {"network": measure(lambda x: network(x).sigmoid().detach().numpy()[:, 0], *new)}
     for name, belief in posteriors.items():
         print(f"{name}: {belief}")
-        columns[name] = measure(lambda x, b=belief: b.predict_proba(x)[:, 0], *new)
+        columns[name] = measure(lambda x, b=belief: b.predict(x).probability[:, 0], *new)
     lines = [["", *columns]]
     for row in columns["network"]:
         lines.append([row, *(f"{column[row]:.3f}" for column in columns.values())])

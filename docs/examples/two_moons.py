@@ -16,7 +16,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from equivocal.figure_style import COLOURS, apply_style
-from lastlayer.head import LastLayer, last_layer_posterior
+from lastlayer import LastLayer
 
 PICTURE = Path(__file__).parents[1] / "images" / "two_moons.png"
 NUM_POINTS, NUM_FEATURES = 200, 500
@@ -49,8 +49,8 @@ def draw(belief: LastLayer, points: np.ndarray, label: np.ndarray) -> Figure:
     x, y = np.linspace(-3, 4, 181), np.linspace(-2.5, 3, 151)
     grid = np.stack(np.meshgrid(x, y), axis=-1)
     shape = grid.shape[:2]
-    probability = belief.predict_proba(grid.reshape(-1, 2)).reshape(shape)
-    information = belief.entropies(grid.reshape(-1, 2)).information.reshape(shape)
+    out = belief.predict(grid.reshape(-1, 2))
+    probability, information = out.probability.reshape(shape), out.information.reshape(shape)
     with apply_style():
         figure = Figure(figsize=(7.2, 2.75))
         left, right = figure.subplots(1, 2, sharey=True)
@@ -79,16 +79,16 @@ def main(picture: Path) -> None:
     """Fit the posterior, print a few numbers and draw the picture."""
     rng = np.random.default_rng(0)
     points, label = draw_moons(rng)
-    belief = last_layer_posterior(FourierFeatures(rng), points, label)
+    belief = LastLayer.fit(FourierFeatures(rng), (points, label))
     print(belief)
     for name, point in (("upper moon", (0, 1)), ("between", (0.5, 0.25)), ("far away", (-2.5, -2))):
-        here = np.array([point])
-        low, high = (end.item() for end in belief.predict_interval(here))
-        doubt = belief.entropies(here)
+        out = belief.predict(np.array([point]))
+        low, high = (end.item() for end in out.interval())
+        total, information = out.entropies.total.item(), out.information.item()
         print(
-            f"{name:10}  P(lower) = {belief.predict_proba(here).item():.3f}, "
+            f"{name:10}  P(lower) = {out.probability.item():.3f}, "
             f"90 % of it in {low:.3f} … {high:.3f}; "
-            f"of {doubt.total.item():.2f} nats, {doubt.information.item():.2f} from the weights"
+            f"of {total:.2f} nats, {information:.2f} from the weights"
         )
     draw(belief, points, label).savefig(picture)
     print(f"wrote {picture}")

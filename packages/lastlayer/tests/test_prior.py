@@ -9,9 +9,8 @@ import optax
 import pytest
 from sklearn.datasets import load_breast_cancer, load_digits, load_wine
 
-from lastlayer import sample_posterior
+from lastlayer import LastLayer, sample_posterior
 from lastlayer.errors import UserError
-from lastlayer.head import last_layer_posterior
 from lastlayer.prior import INTERCEPT, Fit
 from lastlayer.problem import Likelihood, Problem
 
@@ -329,9 +328,7 @@ def compare(name, seed, **training):
     """Return the test NLL of the network, of its temperature and of the posterior, and that."""
     fit, held, test = split(*load(name), seed)
     features, W, b = train(fit, seed, **training)
-    belief = last_layer_posterior(
-        features, *fit, weights=W, bias=b, validation=held, diagnose=False
-    )
+    belief = LastLayer.fit(features, fit, held, weights=W, bias=b, diagnose=False)
     own, new = (features(x) @ W.T + b for x in (held[0], test[0]))
     scales = np.exp(np.linspace(-3, 3, 121))
 
@@ -339,7 +336,7 @@ def compare(name, seed, **training):
         return compute_nll(0.5 + 0.5 * np.tanh(logits.astype(float) / scale / 2), t)
 
     best = min(scales, key=lambda scale: cool(own, held[1], scale))
-    loss = compute_nll(belief.predict_proba(test[0]), test[1])
+    loss = compute_nll(belief.predict(test[0]).probability, test[1])
     return cool(new, test[1], 1), cool(new, test[1], best), loss, belief
 
 
@@ -378,9 +375,7 @@ def test_an_underconfident_network_is_repaired(training):
 
 
 def test_last_layer_without_a_network_chooses_a_prior():
-    belief = last_layer_posterior(
-        lambda x: x, X[FIT, :-1], T[FIT], validation=(X[HELD, :-1], T[HELD])
-    )
+    belief = LastLayer.fit_features(X[FIT, :-1], T[FIT], validation=(X[HELD, :-1], T[HELD]))
     assert "by 240 held-out rows" in belief.info.message
     assert "network" not in belief.info.message
 

@@ -17,7 +17,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from lastlayer import sample_posterior
 from lastlayer.errors import UserError
-from lastlayer.sklearn import EnsembleKalmanClassifier, EnsembleKalmanMultilabel
+from lastlayer.sklearn import BayesianLogistic, BayesianMultilabel
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((24, 2))
@@ -31,11 +31,11 @@ WITH_ONES = np.hstack([X, np.ones((24, 1))])
 
 def make_classifier(**options):
     """Return a classifier with prior variance 1 unless given, so that its result is known."""
-    return EnsembleKalmanClassifier(**({"prior_variance": 1.0} | options))
+    return BayesianLogistic(**({"prior_variance": 1.0} | options))
 
 
 def make_multilabel(**options):
-    return EnsembleKalmanMultilabel(**({"prior_variance": 1.0} | options))
+    return BayesianMultilabel(**({"prior_variance": 1.0} | options))
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -131,9 +131,9 @@ def test_uncertainty_grows_away_from_the_data(y):
 
 def test_works_in_scikit_learns_tools():
     pipeline = make_pipeline(StandardScaler(), make_classifier())
-    search = GridSearchCV(pipeline, {"ensemblekalmanclassifier__prior_variance": [1e-8, 1.0]}, cv=2)
+    search = GridSearchCV(pipeline, {"bayesianlogistic__prior_variance": [1e-8, 1.0]}, cv=2)
     search.fit(X, TWO)
-    assert search.best_params_ == {"ensemblekalmanclassifier__prior_variance": 1.0}
+    assert search.best_params_ == {"bayesianlogistic__prior_variance": 1.0}
     assert cross_val_score(make_multilabel(), X, LABELS, cv=2).shape == (2,)
     model = make_classifier(prior_variance=4.0, random_state=3).fit(X, THREE)
     assert clone(model).get_params() == model.get_params()

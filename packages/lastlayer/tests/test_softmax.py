@@ -8,7 +8,7 @@ from sklearn.linear_model import LogisticRegression
 from lastlayer import Posterior, sample_posterior
 from lastlayer.errors import UserError
 from lastlayer.problem import Likelihood, Problem
-from lastlayer.sklearn import EnsembleKalmanClassifier
+from lastlayer.sklearn import BayesianLogistic
 from lastlayer.softmax import ClassRows, find_gaussian
 
 RNG = np.random.default_rng(0)
@@ -143,7 +143,7 @@ def test_a_gaussian_is_found_for_separable_classes(variance: float) -> None:
 def test_a_softmax_that_is_too_large_names_the_way_out() -> None:
     """The limit counts K D (N + K D): here 3.6e9. One output per class is taken."""
     rows, names = np.ones((100, 3_000), np.float32), np.arange(100) % 20
-    wide = EnsembleKalmanClassifier(fit_intercept=False, prior_variance=1.0)
+    wide = BayesianLogistic(fit_intercept=False, prior_variance=1.0)
     for refused in (
         lambda: sample_posterior(rows, names, likelihood="softmax"),
         lambda: wide.fit(rows, names),
@@ -154,5 +154,5 @@ def test_a_softmax_that_is_too_large_names_the_way_out() -> None:
             assert part in str(caught.value)
     with pytest.raises(UserError, match=r"memory_budget of 9,999.*targets of shape \(N, 3\)"):
         sample_posterior(X, LABELS, likelihood="softmax", memory_budget=9_999)
-    few = EnsembleKalmanClassifier(multi_class="one-vs-rest", prior_variance=1.0)
+    few = BayesianLogistic(multi_class="one-vs-rest", prior_variance=1.0)
     assert few.fit(X, LABELS).predict_proba(X).shape == (60, 3)

@@ -58,8 +58,8 @@ print(Posterior.load({file!r}).predict_proba(x)[2, 0])
 
 def test_estimators_need_scikit_learn_alone() -> None:
     code = """
-from lastlayer.sklearn import EnsembleKalmanClassifier
-model = EnsembleKalmanClassifier().fit([[-1.0], [0.0], [2.0], [3.0]] * 3, [0, 0, 1, 1] * 3)
+from lastlayer.sklearn import BayesianLogistic
+model = BayesianLogistic().fit([[-1.0], [0.0], [2.0], [3.0]] * 3, [0, 0, 1, 1] * 3)
 print(model.predict([[9.0]]))
 """
     assert run_refusing(code, *REFUSED, "torch", "numpyro", "arviz_base") == "[1]\n"
@@ -81,8 +81,8 @@ def test_importing_is_light_before_the_first_fit() -> None:
 import sys
 import lastlayer, lastlayer.sklearn
 print("jax" in sys.modules)
-from lastlayer.sklearn import EnsembleKalmanClassifier
-EnsembleKalmanClassifier(prior_variance=1.0).fit([[0.0], [1.0]], [0, 1])
+from lastlayer.sklearn import BayesianLogistic
+BayesianLogistic(prior_variance=1.0).fit([[0.0], [1.0]], [0, 1])
 print("jax" in sys.modules)
 """
     assert run_refusing(code).splitlines() == ["False", "True"]

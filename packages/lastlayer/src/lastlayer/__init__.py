@@ -2,13 +2,13 @@
 
 Arrays go in, a posterior comes out; the package knows no language. `sample_posterior` (in
 `sampling`) is the entry point, and each method has a file of its own: `algorithm1`, `variational`,
-`exact`, `laplace`, `nuts`. `LastLayer.from_torch` puts it on top of a PyTorch module,
-`head.last_layer_posterior` on top of any callable. `sample_network` (in `network_flow`) is
-for more than a last layer.
+`exact`, `laplace`, `nuts`. `LastLayer.fit` puts it on top of a network. `sample_network` (in
+`network_flow`) is for more than a last layer.
 
 Names are imported when first used, since importing JAX takes half a second.
 """
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from lastlayer.errors import import_name
@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from lastlayer.info import Info
     from lastlayer.network_flow import sample_network
     from lastlayer.outcome import RunOptions, Snapshot
-    from lastlayer.posterior import Entropies, Posterior
+    from lastlayer.posterior import Posterior
+    from lastlayer.predictions import Entropies, Prediction
     from lastlayer.problem import Likelihood
     from lastlayer.sampling import sample_posterior
 
@@ -30,6 +31,7 @@ __all__ = [
     "LastLayer",
     "Likelihood",
     "Posterior",
+    "Prediction",
     "RunOptions",
     "Snapshot",
     "sample_network",
@@ -38,11 +40,12 @@ __all__ = [
 
 _HOME = {
     "METHODS": "arguments",
-    "Entropies": "posterior",
+    "Entropies": "predictions",
     "Info": "info",
     "LastLayer": "head",
     "Likelihood": "problem",
     "Posterior": "posterior",
+    "Prediction": "predictions",
     "RunOptions": "outcome",
     "Snapshot": "outcome",
     "sample_network": "network_flow",
@@ -51,4 +54,6 @@ _HOME = {
 
 
 def __getattr__(name: str) -> Any:
+    if name == "sklearn":
+        return import_module("lastlayer.sklearn")
     return import_name(__name__, _HOME, name)

@@ -1,55 +1,81 @@
-"""A posterior over the last layer of any network: raw inputs in, degrees of belief out.
+"""`LastLayer`: a network with a posterior over its last layer, made in one call.
 
     a_k(x) = ψ(x)·θ_k,     ψ(x) = (inputs of the last layer, 1)
 
-The network up to its last layer is a fixed feature map ψ. `sample_posterior` gives the posterior of
-θ = (weights, bias), one row per output. `last_layer_posterior` takes any callable as ψ;
-`LastLayer.from_torch` reads ψ, weights and bias from a PyTorch module
-(`torch_features`). Both return a `LastLayer`. A file that it saves also identifies the network: by
-the layer's name, whether it has an intercept, and a fingerprint of all weights.
+The network up to its last layer is a fixed feature map ψ. `fit` reads ψ, weights and biases from a
+PyTorch module (`torch_features`), or takes any callable as ψ; `fit_features` takes ψ itself.
+`sample_posterior` gives the posterior of θ = (weights, bias), one row per output; held-out rows
+choose its prior (`prior`), calibrate `out.unfamiliar` (`unfamiliar`) and `out.label_sets`, and make
+the report (`report`).
 
-By default the prior is chosen by held-out rows, about zero, and the posterior's mean is moved
-towards the network where that is better; its covariance stays (`prior`). With a prior
-variance of the caller's own, trained weights are the mean of the prior, as in "Ensemble Kalman
-filter for uncertainty in human language comprehension".
+The method is chosen by the size of the problem: Gaussian variational inference up to K N D² =
+`MOST_WORK`, some ten seconds on one core, and beyond it Laplace's approximation, which needs about
+a tenth of the time and is as good where rows are many. The report says which was used.
 """
 
 import copy
 import json
+import math
+import time
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
-from itertools import chain
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import jax
 import numpy as np
 
 from lastlayer.batches import (
+    Rows,
     agree_on_likelihood,
-    check_batch,
-    check_batches,
     collect_rows,
     collect_validation,
     compute_features_of,
+    encode_rows,
+    iterate_batches,
     join_weights,
+    list_names,
 )
 from lastlayer.checks import fail
 from lastlayer.info import Info
-from lastlayer.posterior import Entropies, Posterior, load_posterior
+from lastlayer.posterior import Posterior, load_posterior
+from lastlayer.predictions import Prediction
+from lastlayer.prior import FEWEST_ROWS
+from lastlayer.problem import Likelihood, Problem
+from lastlayer.report import (
+    HeldOut,
+    MissCurve,
+    Report,
+    average_losses,
+    compare_with_network,
+    compute_losses,
+    measure_labels,
+    measure_misses,
+    report_to_dict,
+)
 from lastlayer.sampling import sample_posterior
-from lastlayer.torch_features import BATCH_SIZE, TorchFeatures
+from lastlayer.torch_features import BATCH_SIZE, TorchFeatures, is_module
+from lastlayer.unfamiliar import Familiarity, fit_familiarity
 
-__all__ = ["LastLayer", "last_layer_posterior"]
+__all__ = ["LastLayer"]
+
+MOST_WORK = 1e11  # K N D² of variational inference on a CPU
+HELD_OUT = 5  # one row in so many is held out where no validation rows are given
+WORSE = 1.01  # times the network's NLL, above which the report warns
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class LastLayer:
-    """A feature map, and the posterior over the last layer on top of it."""
+    """A feature map, the posterior over the last layer on top of it, and what it is worth."""
 
     posterior: Posterior
     feature_map: Callable[[Any], Any]
-    intercept: bool = True  # a column of ones follows the features
+    intercept: bool  # a column of ones follows the features
+    names: list[str]  # of the outputs
+    familiarity: Familiarity
+    misses: MissCurve
+    report: Report
 
     def __repr__(self) -> str:
         K, D = self.posterior.mean.shape
@@ -61,160 +87,170 @@ class LastLayer:
         """The diagnostics of the run; `info.message` says whether to trust it."""
         return self.posterior.info
 
-    def features(self, inputs: Any) -> np.ndarray:
-        """Return ψ of raw inputs, as the posterior takes them.
-
-        Parameters
-        ----------
-        inputs
-            Whatever the feature map takes; or batches of inputs, with or without targets, such as
-            a DataLoader or a generator yields. The same holds for all predictions.
-
-        Returns
-        -------
-        numpy.ndarray
-            (N, D).
-        """
-        return compute_features_of(self.feature_map, inputs, self.intercept)
-
-    def predict_proba(self, inputs: Any) -> np.ndarray:
-        """Return the probability E[y] of each input and output.
-
-        Parameters
-        ----------
-        inputs
-            Whatever the feature map takes.
-
-        Returns
-        -------
-        numpy.ndarray
-            (N, K).
-        """
-        return self.posterior.predict_proba(self.features(inputs))
-
-    def predict_interval(self, inputs: Any, level: float = 0.9) -> tuple[np.ndarray, np.ndarray]:
-        """Return the ends of the central `level` of y over the posterior.
-
-        Parameters
-        ----------
-        inputs
-            Whatever the feature map takes.
-        level : float
-            Share of the posterior between the two ends, in (0, 1).
-
-        Returns
-        -------
-        low, high : numpy.ndarray
-            Each (N, K).
-        """
-        return self.posterior.predict_interval(self.features(inputs), level)
-
-    def predict_sd(self, inputs: Any) -> np.ndarray:
-        """Return the standard deviation of y over the posterior.
-
-        Parameters
-        ----------
-        inputs
-            Whatever the feature map takes.
-
-        Returns
-        -------
-        numpy.ndarray
-            (N, K).
-        """
-        return self.posterior.predict_sd(self.features(inputs))
-
-    def entropies(self, inputs: Any) -> Entropies:
-        """Return the total, aleatoric and epistemic uncertainty of each prediction, in nats.
-
-        Parameters
-        ----------
-        inputs
-            Whatever the feature map takes.
-
-        Returns
-        -------
-        Entropies
-            `total`, `expected` (aleatoric) and `information` (epistemic).
-        """
-        return self.posterior.entropies(self.features(inputs))
-
     @classmethod
-    def from_torch(
+    def fit(
         cls,
-        module: Any,
-        inputs: Any,
-        targets: Any = None,
-        *,
-        prior_variance: Any = "auto",
+        network: Any,
+        train: Any,
         validation: Any = None,
-        likelihood: str | None = None,
+        *,
+        head: str | None = None,
+        weights: Any = None,
+        bias: Any = None,
+        intercept: bool | None = None,
         batch_size: int = BATCH_SIZE,
         **options: Any,
     ) -> "LastLayer":
-        """Sample the posterior over the last layer of a module that ends in `torch.nn.Linear`.
+        """Sample the posterior over the last layer of a network.
 
-        ψ are the inputs of that layer in evaluation mode. The prior is chosen by held-out rows,
-        about zero, and the posterior's mean may be moved towards the layer's weights and biases;
-        with a prior variance of your own the prior's mean are these. A layer without biases gets
-        no intercept. The module is not changed, and not copied either: if it is trained further,
-        the posterior no longer belongs to it.
+        The network is not changed, and not copied either: if it is trained further, the posterior
+        no longer belongs to it. By default the prior is chosen by held-out rows, and the
+        posterior's mean may be moved towards the trained weights.
 
         Parameters
         ----------
-        module : torch.nn.Module
-            Takes a batch of inputs, returns (N, K) logits: no sigmoid and no softmax at its end.
-        inputs : tensor, array or DataLoader
-            N inputs along the first axis. Floating-point numbers are brought to the module's
-            precision. Without targets, batches of (inputs, targets) or (inputs, targets, counts):
-            features are kept, the inputs are not.
-        targets : (N,) or (N, K), optional
-            Class numbers, for two or more outputs; or yes and no for each output. A target whose
-            count is 0 is missing, and may be NaN.
-        prior_variance : "auto", number, (D,), (K, 1) or (K, D)
-            As for `sample_posterior`; D counts the bias.
-        validation : (inputs, targets) or DataLoader, optional
-            Rows that training has not seen. Give them together with the training rows, or give
-            such rows as `inputs`: training rows alone cannot say how wide the prior should be.
-        likelihood : "bernoulli" or "softmax", optional
-            By default softmax for class numbers (N,) and two or more outputs, else bernoulli.
+        network : torch.nn.Module or callable
+            A module whose last layer is linear (no sigmoid and no softmax at its end), of any
+            kind: a Hugging Face classifier, a Lightning module, in half precision. Or a function
+            that gives the features (N, D) of inputs.
+        train : (inputs, targets), (inputs, targets, counts), a loader or a data set
+            Inputs along the first axis, or dictionaries of them with "labels". Targets (N, K) of
+            yes and no, class numbers or names (N,); NaN is a missing label. Features are kept, the
+            inputs are not.
+        validation : like train, optional
+            At least 30 rows that training has not seen. They choose the prior, and all that the
+            report says is measured on them; without them a fifth of `train` is held out.
+        head : str, optional
+            The name of the last layer; by default it is found by tracing one batch.
+        weights : (K, D), optional
+            Trained weights, for a callable; a module has its own.
+        bias : (K,), optional
+            Trained biases, likewise.
+        intercept : bool, optional
+            Whether a column of ones follows the features. By default it does unless the trained
+            layer has no bias or the features have a constant column.
         batch_size : int
-            Inputs that go through the module at a time, here and in predictions.
+            Inputs that go through a module at a time, here and in predictions.
         **options
-            What `sample_posterior` takes; `prior_mean` replaces the trained weights.
+            `names` of the outputs, and what `sample_posterior` takes: `likelihood`, `method`,
+            `prior_variance`, `groups`, `seed`, …
 
         Returns
         -------
         LastLayer
-            The module's features with the posterior on top of them; it takes raw inputs.
+            `predict(x)` answers for raw inputs; `report` says how well.
 
         Raises
         ------
         lastlayer.errors.UserError
-            If the module does not end in a linear layer, or an argument is not what it should be.
+            If no last layer is found, or an argument is not what it should be.
+
+        Examples
+        --------
+        >>> rng = np.random.default_rng(0)
+        >>> x = rng.normal(size=(200, 2))
+        >>> belief = LastLayer.fit(np.tanh, (x, x[:, :1] + rng.logistic(size=(200, 1)) > 0))
+        >>> out = belief.predict(x[:3])
+        >>> out.probability.shape, out.unfamiliar.shape, out.abstain(0.05).shape
+        ((3, 1), (3,), (3,))
         """
-        first = inputs
-        if targets is None:
-            batches = iter(check_batches(inputs))
-            batch = next(batches, None)
-            first, inputs = check_batch(batch)[0], chain([batch], batches)
-        feature_map = TorchFeatures.trace(module, first, batch_size)
-        layer = feature_map.layer
-        return last_layer_posterior(
-            feature_map,
-            inputs,
-            targets,
-            weights=layer.weight,
-            bias=layer.bias,
-            intercept=layer.bias is not None,
-            likelihood=likelihood,
-            prior_variance=prior_variance,
-            validation=validation,
-            **options,
+        began = time.perf_counter()
+        first, batches = iterate_batches(train, batch_size)
+        feature_map, notes = network, []
+        if is_module(network):
+            if head is None:
+                feature_map = TorchFeatures.trace(network, first, batch_size)
+            else:
+                feature_map = TorchFeatures(network, head, batch_size)
+            weights, bias = feature_map.read_weights()
+            intercept = bias is not None
+            how = "found by tracing" if head is None else "as named"
+            notes = [f"last layer: {feature_map.describe()}, {how}"]
+            names = getattr(getattr(feature_map.module, "config", None), "id2label", None)
+            if names and len(names) == len(weights):
+                options = {"names": [names[k] for k in sorted(names)]} | options
+        elif not callable(network) or head is not None:
+            fail(
+                f"network must be a torch.nn.Module, or without head= a callable that gives "
+                f"features, got {type(network).__name__}; for features use fit_features."
+            )
+        if isinstance(train, tuple | list) and len(train) > 1:
+            options = {"names": list_names(train[1])} | options
+        rows = collect_rows(feature_map, batches, intercept=False)
+        if validation is not None:
+            validation = collect_validation(feature_map, validation, False, batch_size)
+        return _fit(
+            cls, feature_map, rows, validation, weights, bias, intercept, notes, began, **options
         )
 
-    def to_torch(self) -> Any:
-        """Return a PyTorch module that gives the probabilities E[y], without JAX.
+    @classmethod
+    def fit_features(
+        cls,
+        features: Any,
+        targets: Any,
+        *,
+        weights: Any = None,
+        bias: Any = None,
+        validation: Any = None,
+        counts: Any = None,
+        intercept: bool | None = None,
+        **options: Any,
+    ) -> "LastLayer":
+        """Sample the posterior over a last layer whose inputs are known: NumPy or JAX arrays.
+
+        Parameters
+        ----------
+        features : (N, D)
+            ψ, the inputs of the last layer.
+        targets, counts
+            As in the `train` of `fit`.
+        weights, bias, validation, intercept, **options
+            As for `fit`; `validation` holds features and targets.
+
+        Returns
+        -------
+        LastLayer
+            `predict(features)` answers for new rows.
+        """
+        given = (features, targets) if counts is None else (features, targets, counts)
+        given_names = {"weights": weights, "bias": bias, "intercept": intercept}
+        return cls.fit(_return_features, given, validation, **given_names, **options)
+
+    def features(self, inputs: Any) -> np.ndarray:
+        """Return ψ of raw inputs, or of batches of them, as the posterior takes them, (N, D)."""
+        return compute_features_of(self.feature_map, inputs, self.intercept)
+
+    def predict(self, inputs: Any) -> Prediction:
+        """Return all answers about these inputs; the network and its logits are computed once.
+
+        Parameters
+        ----------
+        inputs
+            Whatever the network takes; or batches of inputs, with or without targets, such as
+            a DataLoader or a generator yields.
+
+        Returns
+        -------
+        Prediction
+            `probability`, `interval(level)`, `sd`, `entropies`, `information`, `unfamiliar`,
+            `abstain(level)`, `label_sets(missed)`.
+        """
+        psi = self.features(inputs)
+        answers = self.posterior.predict(psi)
+        return Prediction(
+            answers.parts,
+            lambda: self.familiarity.compute_p_values(psi),
+            self.misses.choose_threshold,
+        )
+
+    def to_torch(self, outputs: tuple[str, ...] = ("probability",)) -> Any:
+        """Return a PyTorch module that answers without JAX, and exports to ONNX.
+
+        Parameters
+        ----------
+        outputs : tuple of str
+            What it returns, as a tuple, or alone if it is one: "probability", "unfamiliar", and
+            the "mean" and "sd" of the logits.
 
         Returns
         -------
@@ -222,17 +258,23 @@ class LastLayer:
             A copy of the network, in evaluation mode, whose last layer averages over the posterior;
             for any other feature map the last layer alone, which takes features.
         """
-        from lastlayer.torch_layer import PosteriorLayer
+        from lastlayer.torch_layer import PosteriorLayer, PosteriorNetwork
 
-        layer = PosteriorLayer(self.posterior, intercept=self.intercept).eval()
-        if not isinstance(self.feature_map, TorchFeatures) or not self.feature_map.name:
-            return layer  # without a name, the module is its own last layer
-        module = copy.deepcopy(self.feature_map.module).eval().requires_grad_(False)
-        module.set_submodule(self.feature_map.name, layer.to(self.feature_map.layer.weight.device))
-        return module
+        own: Any = PosteriorLayer(
+            self.posterior, self.familiarity, intercept=self.intercept, outputs=tuple(outputs)
+        )
+        module = own
+        if isinstance(self.feature_map, TorchFeatures) and self.feature_map.name:
+            module = copy.deepcopy(self.feature_map.module).requires_grad_(False)
+            device = next(iter(module.parameters())).device
+            module.set_submodule(self.feature_map.name, own.to(device))
+        return PosteriorNetwork(module, own.widths).eval()
 
     def save(self, path: str | Path) -> None:
-        """Write the posterior to one safetensors file; the network is not part of it.
+        """Write the posterior and its report to one safetensors file, without the network.
+
+        The file also identifies the network: by the layer's name, whether it has an intercept, and
+        a fingerprint of all weights.
 
         Parameters
         ----------
@@ -244,22 +286,28 @@ class LastLayer:
         lastlayer.errors.UserError
             If the file cannot be written.
         """
-        about: dict[str, Any] = {"intercept": bool(self.intercept)}
+        about: dict[str, Any] = {
+            "intercept": self.intercept,
+            "names": self.names,
+            "report": report_to_dict(self.report),
+        }
         if isinstance(self.feature_map, TorchFeatures):
             network = self.feature_map.compute_fingerprint()
             about |= {"layer": self.feature_map.name, "network": network}
-        self.posterior.save(path, {"last_layer": json.dumps(about)})
+        beside = {f"+familiar_{k}": v for k, v in self.familiarity._asdict().items()}
+        beside |= {f"+misses_{k}": v for k, v in self.misses._asdict().items() if v.size}
+        self.posterior.save(path, {"last_layer": json.dumps(about)}, beside)
 
     @classmethod
-    def load(cls, path: str | Path, network: Any) -> "LastLayer":
+    def load(cls, path: str | Path, network: Any = None) -> "LastLayer":
         """Load what `save` wrote, for the network that it belongs to.
 
         Parameters
         ----------
         path : str or pathlib.Path
             The file.
-        network : torch.nn.Module or callable
-            The module, with its `state_dict` loaded, or the feature map.
+        network : torch.nn.Module or callable, optional
+            The module, with its `state_dict` loaded, or the feature map; none after `fit_features`.
 
         Returns
         -------
@@ -272,108 +320,214 @@ class LastLayer:
         lastlayer.errors.UserError
             If the file is missing, damaged, or of another network.
         """
-        posterior, header = load_posterior(Path(path))
+        posterior, header, arrays = load_posterior(Path(path))
         about = json.loads(header.get("last_layer", "{}"))
         if "intercept" not in about:
             fail(f"{path} holds a posterior without a feature map; use Posterior.load.")
-        intercept, feature_map = bool(about["intercept"]), network
+        intercept, feature_map = bool(about["intercept"]), network or _return_features
         if "layer" in about:
-            feature_map = TorchFeatures(network, str(about["layer"]))
-            layer, shape = feature_map.layer, posterior.mean.shape
-            if (layer.out_features, layer.in_features + intercept) != shape:
-                fail(
-                    f"{path} is of a last layer with {shape[1] - intercept} inputs and {shape[0]} "
-                    f"outputs, this network's has {layer.in_features} and {layer.out_features}; "
-                    "pass the network that it was saved for."
-                )
-            if feature_map.compute_fingerprint() != about.get("network"):
-                warnings.warn(
-                    "the network has other weights than when this posterior was saved, and the "
-                    "posterior may not belong to it.",
-                    UserWarning,
-                    stacklevel=2,
-                )
-        return cls(posterior=posterior, feature_map=feature_map, intercept=intercept)
+            feature_map = _load_features(Path(path), about, network, posterior.mean.shape)
+        parts = {
+            kind: [arrays.get(f"+{name}_{k}", np.zeros(0)) for k in kind._fields]
+            for kind, name in ((Familiarity, "familiar"), (MissCurve, "misses"))
+        }
+        return cls(
+            posterior=posterior,
+            feature_map=feature_map,
+            intercept=intercept,
+            names=about["names"],
+            familiarity=Familiarity(*parts[Familiarity]),
+            misses=MissCurve(*parts[MissCurve]),
+            report=Report(**about["report"]),
+        )
 
 
-def last_layer_posterior(
+def _fit(
+    cls: type[LastLayer],
     feature_map: Callable[[Any], Any],
-    inputs: Any,
-    targets: Any = None,
+    rows: Rows,
+    beside: Rows | None,
+    weights: Any,
+    bias: Any,
+    intercept: bool | None,
+    notes: list[str],
+    began: float,
     *,
-    weights: Any = None,
-    bias: Any = None,
-    intercept: bool = True,
+    names: Any = None,
     likelihood: str | None = None,
-    prior_variance: Any = "auto",
-    validation: Any = None,
+    method: str | None = None,
+    groups: Any = None,
     **options: Any,
 ) -> LastLayer:
-    """Sample the posterior over a last layer on top of `feature_map`.
+    """Fit the posterior to some rows, and measure it on others."""
+    if intercept is None:
+        constant = (np.ptp(rows.features, axis=0) == 0) & (rows.features[0] != 0)
+        intercept = bias is not None or (weights is None and not constant.any())
+    trained = join_weights(weights, bias, intercept)
+    K = None if trained is None else len(trained)
+    names = None if names is None else [str(name) for name in names]
 
-    Parameters
-    ----------
-    feature_map : callable
-        Takes inputs, returns an (N, D) array. It is held fixed and called again for predictions.
-    inputs
-        Whatever the feature map takes; or, without targets, batches of (inputs, targets) or
-        (inputs, targets, counts).
-    targets : (N,) or (N, K), optional
-        As for `sample_posterior`.
-    weights : (K, D), optional
-        Trained weights: with a prior variance of your own the mean of the prior, unless
-        `prior_mean` is given too; with "auto" what the posterior's mean may be moved towards.
-    bias : (K,), optional
-        Trained biases, likewise; 0 where only `weights` are given.
-    intercept : bool
-        Append a column of ones to the features; its weight is the last of each row of weights.
-    likelihood : "bernoulli" or "softmax", optional
-        By default softmax where `targets` are (N,) and `weights` have several rows, else bernoulli.
-    prior_variance, validation
-        As for `sample_posterior`; `validation` holds raw inputs and their targets, or batches.
-    **options
-        What `sample_posterior` takes: `method`, `counts`, `seed`, …
+    def encode(some: Rows, classes: list[str] | None) -> tuple[Rows, str, list[str] | None]:
+        """Return rows with numbers for targets and all columns, what they are, and classes."""
+        some, classes = encode_rows(some, classes, K)
+        ones = np.ones_like(some.features[:, :1])
+        psi = np.concatenate([some.features, ones], axis=1) if intercept else some.features
+        return *agree_on_likelihood(some._replace(features=psi), K, likelihood), classes
 
-    Returns
-    -------
-    LastLayer
-        The feature map with the posterior on top of it; it takes raw inputs.
-
-    Raises
-    ------
-    lastlayer.errors.UserError
-        If an argument is not what it should be; the message names it and a way out.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> x = np.array([-1.0, 0.0, 2.0])
-    >>> belief = last_layer_posterior(lambda x: np.stack([x, x**2], axis=1), x, [0, 0, 1])
-    >>> belief  # doctest: +ELLIPSIS
-    <LastLayer of 1 output × 3 weights, exact-flow: converged in ... steps; ...>
-    >>> belief.predict_proba(np.array([1.0])).shape
-    (1, 1)
-    """
-    if not callable(feature_map):
-        fail(
-            f"feature_map must be callable, got {type(feature_map).__name__}; for rows of features "
-            "that are computed already use sample_posterior."
+    rows, kind, classes = encode(rows, names)
+    calls: dict[str, Any] = {"groups": groups}
+    if beside is not None:
+        held, _, _ = encode(beside, classes)
+        used, calls["validation"] = rows, _as_given(held)
+        notes.append(f"held out: {len(held.features):,} rows given as validation")
+    else:
+        left, note = _choose_held_out(len(rows.features), groups)
+        used, held = rows.take(~left) if left.sum() < len(left) else rows, rows.take(left)
+        calls["groups"] = None if groups is None else np.asarray(groups)[~left]
+        notes.append(note)
+    if method is None and (work := _measure_work(used, kind)) > MOST_WORK:
+        method, options = "laplace", {"diagnose": False} | options
+        notes.append(
+            f"method: Laplace's approximation, since K N D² = {work:.1g} is above {MOST_WORK:.0g};"
+            " method='exact-flow' takes about ten times as long"
         )
-    counts = options.pop("counts", None)
-    psi, t, *c = collect_rows(feature_map, inputs, targets, counts, intercept)
-    counts = c[0] if c else None
-    mean = join_weights(weights, bias, intercept)
-    t, likelihood = agree_on_likelihood(t, None if mean is None else len(mean), likelihood, counts)
-    if validation is not None:
-        validation = collect_validation(feature_map, validation, intercept)
-    posterior = sample_posterior(
-        psi,
-        t,
-        counts=counts,
-        likelihood=likelihood,
-        prior_variance=prior_variance,
-        validation=validation,
-        trained=mean,
-        **options,
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", UserWarning)
+        posterior = sample_posterior(
+            used.features,
+            used.targets,
+            counts=used.counts,
+            likelihood=kind,
+            method=method,
+            trained=trained,
+            **{"prior_variance": "auto"} | options | _drop_unused(calls, options),
+        )
+    told = [str(each.message) for each in caught]
+    for each in told:
+        warnings.warn(each, UserWarning, stacklevel=4)
+    psi, t, c = held
+    problem = Problem.build(psi, t, c, 0.0, 1.0, posterior.likelihood, posterior.mean.dtype)
+    names = _name_outputs(names, classes, len(posterior.mean))
+    report, misses = _measure(posterior, problem, names, trained)
+    report = replace(
+        report,
+        warnings=[*_list_doubts(posterior, report, problem), *told],
+        notes=[*notes, posterior.info.message],
+        seconds=time.perf_counter() - began,
     )
-    return LastLayer(posterior=posterior, feature_map=feature_map, intercept=intercept)
+    used_counts = None if used.counts is None else used.counts.reshape(len(used.features), -1)
+    seen = None if used_counts is None else used_counts.max(axis=1)
+    return cls(
+        posterior=posterior,
+        feature_map=feature_map,
+        intercept=bool(intercept),
+        names=names,
+        familiarity=fit_familiarity(used.features, psi[problem.row_counts > 0], seen),
+        misses=misses,
+        report=report,
+    )
+
+
+def _as_given(rows: Rows) -> tuple[np.ndarray, ...]:
+    psi, t, c = rows
+    return (psi, t) if c is None else (psi, t, c)
+
+
+def _drop_unused(calls: dict[str, Any], options: dict[str, Any]) -> dict[str, Any]:
+    """Return what chooses a prior, if one is to be chosen."""
+    return calls if isinstance(options.get("prior_variance", "auto"), str) else {}
+
+
+def _choose_held_out(number: int, groups: Any) -> tuple[np.ndarray, str]:
+    """Return which rows to hold out where no validation rows are given, and a note."""
+    units = np.arange(number)
+    if groups is not None:
+        names = np.asarray(groups)
+        if names.shape != (number,):
+            fail(f"groups must have shape ({number},), one per row, got {names.shape}.")
+        units = np.unique(names, return_inverse=True)[1]
+    if number < FEWEST_ROWS or len(np.unique(units)) < HELD_OUT:
+        return np.ones(number, bool), "held out: none, there are too few; measured on the fit's own"
+    left = (np.random.default_rng(0).permutation(units.max() + 1) % HELD_OUT == 0)[units]
+    return left, (
+        f"held out: {left.sum():,} of {number:,} rows, drawn at random; if the network was trained "
+        "on them, pass others as validation"
+    )
+
+
+def _measure_work(rows: Rows, likelihood: str) -> float:
+    """Return K N D² of yes/no outputs on a CPU; elsewhere size chooses no other method."""
+    if likelihood == Likelihood.SOFTMAX or jax.default_backend() != "cpu":
+        return 0.0
+    return float(math.prod(rows.targets.shape)) * rows.features.shape[1] ** 2
+
+
+def _name_outputs(names: list[str] | None, classes: list[str] | None, number: int) -> list[str]:
+    for known in (names, classes, classes[1:] if classes else None):
+        if known is not None and len(known) == number:
+            return known
+    if names is not None:
+        fail(f"names must have {number} entries, one per output, got {len(names)}.")
+    return [str(k) for k in range(number)]
+
+
+def _measure(
+    posterior: Posterior, problem: Problem, names: list[str], trained: np.ndarray | None
+) -> tuple[Report, MissCurve]:
+    """Return what held-out rows say of the posterior."""
+    answers = posterior.predict(problem.features)
+    held = HeldOut(problem, answers.probability, names)
+    own = average_losses(problem, compute_losses(problem, held.probability))
+    trained = None if trained is None else trained.astype(problem.dtype)
+    report = Report(
+        nll={"posterior": own} | compare_with_network(problem, trained),
+        warnings=[],
+        notes=[],
+        seconds=0.0,
+        labels=measure_labels(held, answers),
+        held_out=held,
+    )
+    return report, measure_misses(held)
+
+
+def _list_doubts(posterior: Posterior, report: Report, problem: Problem) -> list[str]:
+    """Return what speaks against using the posterior."""
+    info, doubts = posterior.info, []
+    if not info.converged:
+        doubts.append(info.message)
+    if not info.gaussian_enough and not info.refined.any():
+        doubts.append("a Gaussian is not enough for some outputs; pass refine=True")
+    if "network" in report.nll and report.nll["posterior"] > WORSE * report.nll["network"]:
+        doubts.append("the posterior predicts held-out rows worse than the network")
+    if (rows := int((problem.row_counts > 0).sum())) < FEWEST_ROWS:
+        doubts.append(f"only {rows} held-out rows: what is said of them is uncertain")
+    return doubts
+
+
+def _return_features(features: Any) -> Any:
+    return features
+
+
+def _load_features(
+    path: Path, about: dict[str, Any], network: Any, shape: tuple[int, ...]
+) -> TorchFeatures:
+    """Return the features of the network that a file belongs to."""
+    intercept = bool(about["intercept"])
+    if not is_module(network):
+        fail(f"{path} is of a PyTorch module; pass it, with its state_dict loaded, as network.")
+    feature_map = TorchFeatures(network, str(about["layer"]))
+    layer = feature_map.layer
+    if (layer.out_features, layer.in_features + intercept) != shape:
+        fail(
+            f"{path} is of a last layer with {shape[1] - intercept} inputs and {shape[0]} "
+            f"outputs, this network's has {layer.in_features} and {layer.out_features}; "
+            "pass the network that it was saved for."
+        )
+    if feature_map.compute_fingerprint() != about.get("network"):
+        warnings.warn(
+            "the network has other weights than when this posterior was saved, and the "
+            "posterior may not belong to it.",
+            UserWarning,
+            stacklevel=3,
+        )
+    return feature_map

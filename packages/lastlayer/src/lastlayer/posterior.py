@@ -19,12 +19,12 @@ import json
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import numpy as np
 
-from lastlayer.checks import check_bool, check_features, check_int, check_positive, fail
+from lastlayer.checks import check_bool, check_features, check_int, fail
 from lastlayer.ensembles import draw
 from lastlayer.files import (
     Shapes,
@@ -35,19 +35,11 @@ from lastlayer.files import (
     write_atomically,
 )
 from lastlayer.info import PER_OUTPUT, Info
-from lastlayer.predictions import Gaussian, Particles
+from lastlayer.predictions import Entropies, Gaussian, Particles, Prediction, compute_logits
 from lastlayer.problem import Likelihood
+from lastlayer.variational import make_triangular
 
-CHUNK = 1 << 24  # numbers held in memory at a time while predicting
 FORMAT = "lastlayer-posterior-2"
-
-
-class Entropies(NamedTuple):
-    """Predictive uncertainty in nats, (N, K); for a softmax (N, 1)."""
-
-    total: np.ndarray
-    expected: np.ndarray
-    information: np.ndarray
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -56,8 +48,8 @@ class Posterior:
 
     draws: "np.ndarray | Draws"  # (K, J, D), or the recipe to draw them
     mean: np.ndarray  # (K, D)
-    covariance: np.ndarray  # (K, D, D)
     info: Info
+    spread: np.ndarray | None = None  # covariance (K, D, D), where draws are no recipe
     likelihood: Likelihood = Likelihood.BERNOULLI
     gaussian: bool = True  # predict by mean and covariance; otherwise by the particles
     chains: int = 1
@@ -72,13 +64,29 @@ class Posterior:
         """The draws, (K, J, D); a Gaussian's are drawn at the first use."""
         return self.draws if isinstance(self.draws, np.ndarray) else self.draws.make()
 
+    @cached_property
+    def covariance(self) -> np.ndarray:
+        """The covariance of the weights, (K, D, D); a Gaussian's is computed at the first use."""
+        if self.spread is not None:
+            return self.spread
+        assert isinstance(self.draws, Draws), "draws without a covariance are a recipe"
+        return np.matmul(self.draws.factor, self.draws.factor.swapaxes(1, 2))
+
+    @cached_property
+    def factor(self) -> np.ndarray:
+        """Lower triangular G with covariance GGᵀ, (K, D, D)."""
+        if isinstance(self.draws, Draws):
+            return self.draws.factor
+        values, vectors = np.linalg.eigh(self.covariance)
+        return make_triangular(vectors * np.sqrt(np.maximum(values, 0))[:, None])
+
     @property
     def num_particles(self) -> int:
         """The number of draws J."""
         return int(self.draws.shape[1])
 
-    def predict_proba(self, features: Any) -> np.ndarray:
-        """Return the probability E[y] of each row and output.
+    def predict(self, features: Any) -> Prediction:
+        """Return all answers about these rows; logits are computed once.
 
         Parameters
         ----------
@@ -87,62 +95,38 @@ class Posterior:
 
         Returns
         -------
-        numpy.ndarray
-            (N, K).
+        Prediction
+            `probability`, `interval(level)`, `sd`, `entropies`, `information`.
         """
-        return self._apply_by_rows(features, "average_probability")
+        psi, refined = self._check_features(features), self.info.refined
+        softmax = self.likelihood is Likelihood.SOFTMAX
+        exact = np.full(len(self.mean), softmax or not self.gaussian) | refined
+        parts: list[tuple[np.ndarray, Gaussian | Particles]] = []
+        if not exact.all():
+            mean, factor = self.mean, self.factor
+            if exact.any():
+                mean, factor = mean[~exact], factor[~exact]
+            parts.append((~exact, Gaussian(*compute_logits(psi, mean, factor), psi.dtype)))
+        if exact.any():
+            drawn = self.particles if exact.all() else self.particles[exact]
+            parts.append((exact, Particles(drawn, softmax, psi)))
+        return Prediction(parts)
+
+    def predict_proba(self, features: Any) -> np.ndarray:
+        """Return the probability E[y] of each row and output, (N, K)."""
+        return self.predict(features).probability
 
     def predict_interval(self, features: Any, level: float = 0.9) -> tuple[np.ndarray, np.ndarray]:
-        """Return the ends of the central `level` of y over the posterior.
-
-        Parameters
-        ----------
-        features : (N, D)
-            Rows as the posterior was made with; no intercept is added.
-        level : float
-            Share of the posterior between the two ends, in (0, 1).
-
-        Returns
-        -------
-        low, high : numpy.ndarray
-            Each (N, K).
-        """
-        check_positive(level, "level", below=1.0)
-        ends = ((1 - level) / 2, (1 + level) / 2)
-        both = self._apply_by_rows(features, "compute_quantiles", ends)
-        return both[..., 0], both[..., 1]
+        """Return the ends of the central `level` of y over the posterior, each (N, K)."""
+        return self.predict(features).interval(level)
 
     def predict_sd(self, features: Any) -> np.ndarray:
-        """Return the standard deviation of y over the posterior.
-
-        Parameters
-        ----------
-        features : (N, D)
-            Rows as the posterior was made with; no intercept is added.
-
-        Returns
-        -------
-        numpy.ndarray
-            (N, K).
-        """
-        return self._apply_by_rows(features, "compute_sd")
+        """Return the standard deviation of y over the posterior, (N, K)."""
+        return self.predict(features).sd
 
     def entropies(self, features: Any) -> Entropies:
-        """Return the total, aleatoric and epistemic uncertainty of each prediction, in nats.
-
-        Parameters
-        ----------
-        features : (N, D)
-            Rows as the posterior was made with; no intercept is added.
-
-        Returns
-        -------
-        Entropies
-            `total`, `expected` (aleatoric) and `information` (epistemic), each (N, K), or (N, 1)
-            for a softmax.
-        """
-        stacked = self._apply_by_rows(features, "compute_entropies")
-        return Entropies(*np.moveaxis(stacked, -1, 0))
+        """Return the total, aleatoric and epistemic uncertainty of each prediction, in nats."""
+        return self.predict(features).entropies
 
     def logits(self, features: Any) -> tuple[np.ndarray, np.ndarray]:
         """Return the mean and standard deviation of the logits ψ·θ_k.
@@ -158,9 +142,9 @@ class Posterior:
             Each (N, K).
         """
         psi = self._check_features(features)
-        gaussian = Gaussian(self.mean, self.covariance)
         with np.errstate(over="ignore"):
-            mean, sd = (part.astype(psi.dtype) for part in gaussian.compute_logits(psi, np.inf))
+            both = compute_logits(psi, self.mean, self.factor, np.inf)
+            mean, sd = (part.astype(psi.dtype) for part in both)
         if not (np.isfinite(mean).all() and np.isfinite(sd).all()):
             fail(
                 f"features must give logits below {np.finfo(psi.dtype).max:.0e} in {psi.dtype}, "
@@ -177,37 +161,6 @@ class Posterior:
                 f"got {psi.shape[1]}; no intercept is added."
             )
         return psi
-
-    def _apply_by_rows(self, features: Any, name: str, *options: Any) -> np.ndarray:
-        """Apply a method of `Gaussian` or `Particles`; its result has outputs as second axis.
-
-        Refined outputs are predicted by their particles, the others by their Gaussian.
-        """
-        psi = self._check_features(features)
-        refined = self.info.refined
-        softmax = self.likelihood is Likelihood.SOFTMAX
-        if softmax or not self.gaussian or refined.all():
-            return self._apply(psi, Particles(self.particles, softmax), name, *options)
-        rest = ~refined if refined.any() else slice(None)  # a view, where all are Gaussian
-        gaussian = Gaussian(self.mean[rest], self.covariance[rest])
-        by_moments = self._apply(psi, gaussian, name, *options)
-        if not refined.any():
-            return by_moments
-        found = np.empty((len(psi), len(refined), *by_moments.shape[2:]), by_moments.dtype)
-        found[:, ~refined] = by_moments
-        drawn = Particles(self.particles[refined], softmax)
-        found[:, refined] = self._apply(psi, drawn, name, *options)
-        return found
-
-    def _apply(
-        self, psi: np.ndarray, weights: Gaussian | Particles, name: str, *options: Any
-    ) -> np.ndarray:
-        """Apply a method of the weights to some rows at a time, and join the results."""
-        rows = choose_rows(weights)
-        function = getattr(weights, name)
-        with jax.enable_x64(self.mean.dtype == np.float64), jax.default_matmul_precision("highest"):
-            parts = [function(psi[i : i + rows], *options) for i in range(0, len(psi), rows)]
-        return np.concatenate(parts)
 
     def to_arviz(self) -> Any:
         """Return the draws as an `xarray.DataTree` for ArviZ; needs the extra `arviz`.
@@ -236,7 +189,12 @@ class Posterior:
             attrs={"posterior": {"method": self.info.method, "message": self.info.message}},
         )
 
-    def save(self, path: str | Path, more: dict[str, str] | None = None) -> None:
+    def save(
+        self,
+        path: str | Path,
+        more: dict[str, str] | None = None,
+        beside: dict[str, np.ndarray] | None = None,
+    ) -> None:
         """Write the posterior to one safetensors file; an interrupted save leaves no file behind.
 
         Parameters
@@ -245,6 +203,8 @@ class Posterior:
             The file; it is overwritten.
         more : dict, optional
             Further entries of its header.
+        beside : dict, optional
+            Further arrays, under names that begin with "+".
 
         Raises
         ------
@@ -265,7 +225,7 @@ class Posterior:
             header["draws"] = json.dumps([self.draws.num_particles, self.draws.seed])
         else:
             arrays = {"mean": self.mean, "covariance": self.covariance, "particles": self.draws}
-        arrays = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
+        arrays = {k: np.ascontiguousarray(v) for k, v in (arrays | (beside or {})).items()}
         path, header = Path(path), header | (more or {})
         with explain_write_errors(path), write_atomically(path) as temporary:
             save_file(arrays, temporary, metadata=add_tensor_checksum(header, arrays))
@@ -292,12 +252,12 @@ class Posterior:
         return load_posterior(Path(path))[0]
 
 
-def load_posterior(path: Path) -> tuple[Posterior, dict[str, str]]:
-    """Return the saved posterior, and the header of its file."""
+def load_posterior(path: Path) -> tuple[Posterior, dict[str, str], dict[str, np.ndarray]]:
+    """Return the saved posterior, the header of its file, and all arrays."""
     way_out = "give a file that Posterior.save or LastLayer.save wrote"
     try:
         header, arrays = read_tensors(path, _check_shapes, finite=True)
-        return _build(header, arrays), header
+        return _build(header, arrays), header, arrays
     except UnreadableError as error:
         fail(f"cannot read a posterior from {path}: {error.reason:.200}; {way_out}.")
     except (LookupError, TypeError, ValueError, AttributeError, OverflowError, RecursionError):
@@ -310,7 +270,8 @@ def _check_shapes(header: dict[str, str], shapes: Shapes) -> None:
     fitting = {"mean": (K, D), "covariance": (K, D, D), "particles": (K, shape[1], D)}
     if "draws" in header:
         fitting = {"mean": (K, D), "factor": (K, D, shape[2])}
-    if header["format"] != FORMAT or shapes != fitting:
+    stored = {name: shape for name, shape in shapes.items() if not name.startswith("+")}
+    if header["format"] != FORMAT or stored != fitting:
         raise ValueError
 
 
@@ -322,9 +283,9 @@ def _build(header: dict[str, str], arrays: dict[str, np.ndarray]) -> Posterior:
     if "draws" in header:
         J, seed = (check_int(number, "draws", least=0) for number in json.loads(header["draws"]))
         draws = Draws(mean=mean, factor=arrays["factor"], num_particles=J, seed=seed)
-        stored: Any = {"draws": draws, "covariance": draws.compute_covariance()}
+        stored: Any = {"draws": draws}
     else:
-        stored = {"draws": arrays["particles"], "covariance": arrays["covariance"]}
+        stored = {"draws": arrays["particles"], "spread": arrays["covariance"]}
     return Posterior(
         **stored,
         mean=mean,
@@ -333,13 +294,6 @@ def _build(header: dict[str, str], arrays: dict[str, np.ndarray]) -> Posterior:
         gaussian=check_bool(json.loads(header["gaussian"]), "gaussian"),
         chains=check_int(json.loads(header["chains"]), "chains", least=1),
     )
-
-
-def choose_rows(weights: Gaussian | Particles) -> int:
-    """Return how many rows are predicted at a time; a Gaussian's outputs are done one by one."""
-    K, width = weights[0].shape[:2]  # width: D of a Gaussian, J of particles
-    each = 8 * (K + width) if isinstance(weights, Gaussian) else K * width
-    return 1 << max(0, (CHUNK // each).bit_length() - 1)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -361,7 +315,3 @@ class Draws:
         """Return the draws; the same seed gives the same bits."""
         with jax.default_matmul_precision("highest"):
             return draw(self.mean, self.factor, self.num_particles, self.seed)
-
-    def compute_covariance(self) -> np.ndarray:
-        """Return GGᵀ, (K, D, D)."""
-        return np.matmul(self.factor, self.factor.swapaxes(1, 2))

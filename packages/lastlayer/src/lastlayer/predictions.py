@@ -1,4 +1,4 @@
-"""Averages over a posterior for new rows: docs/maths.md (25), from a Gaussian or from particles.
+"""What a posterior answers about new rows: docs/maths.md (25), from a Gaussian or from particles.
 
 With y = σ(ψ·θ_k), or a softmax over k, for a row ψ:
 
@@ -9,28 +9,35 @@ With y = σ(ψ·θ_k), or a softmax over k, for a row ψ:
 
 A Gaussian posterior gives these in closed form, however few particles there are: with a ~ N(μ, v),
 E[H(y)] = E log(1+e^a) − μ E σ(a) − v E σ'(a) by Stein's identity. Others average over particles.
+`Prediction` computes μ and v once, and each answer when it is first asked for.
 
 Features may be of any size. Where v > 10⁸ that identity loses its digits; E[H(y)] is then
 ∫H(σ(a)) da = π²/3 times the density of a at 0, approximated by E σ'(a), with errors of order 1/v.
 Beyond a logit of 10¹⁵ the logistic function is a step, and only μ/√v matters.
 
-The number of rows is filled up to a power of two, so that few programs are compiled.
+v is a sum of squares, |ψᵀG|² with P = GGᵀ, which keeps its digits where ψᵀPψ cancels; G is
+triangular, so that this takes half the work of a full matrix. Particles see rows filled up to a
+power of two, so that few programs are compiled.
 """
 
 from collections.abc import Callable
-from functools import partial
+from concurrent.futures import ThreadPoolExecutor
+from functools import cached_property, partial
 from statistics import NormalDist
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from lastlayer.checks import check_positive, fail
 from lastlayer.compiling import Array, Float
 from lastlayer.logits import Moments, compute_moments
+from lastlayer.machine import count_cores, use_one_blas_thread
 from lastlayer.plan import round_to_power_of_two
 
 FEWEST = 64  # rows of a compiled program
+CHUNK = 1 << 24  # numbers held in memory at a time
 SMALL = 1 << 17  # up to so many numbers are averaged in NumPy
 WIDE = 1e8  # variance of a logit above which E[H(y)] is taken from the density at 0
 STEEP = 1e15  # logits beyond which the logistic function is a step
@@ -38,88 +45,119 @@ STEEP = 1e15  # logits beyond which the logistic function is a step
 _average = jax.jit(compute_moments)
 
 
+class Entropies(NamedTuple):
+    """Predictive uncertainty in nats, (N, K); for a softmax (N, 1)."""
+
+    total: np.ndarray
+    expected: np.ndarray
+    information: np.ndarray
+
+
+def compute_logits(
+    psi: np.ndarray, mean: np.ndarray, factor: np.ndarray, most: float = STEEP
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return ψ·m_k and |ψᵀG_k| for lower triangular G_k, each (n, K).
+
+    Each row is divided by a power of two first, so that no square overflows. Where the logit
+    would be larger than `most`, mean and sd are both scaled down to it: the logistic function
+    is a step there.
+    """
+    from scipy.linalg.blas import dtrmm, strmm  # JAX requires SciPy, but does not load it
+
+    _, exponent = np.frexp(np.abs(psi).max(axis=1).astype(np.float64))
+    scale = np.ldexp(1.0, exponent[:, None] - 1)
+    unit = psi.astype(np.float64) / scale
+    mu = unit @ mean.T.astype(np.float64)
+    columns = np.asfortranarray(unit.T, factor.dtype)
+    multiply = strmm if factor.dtype == np.float32 else dtrmm
+    sd = np.empty_like(mu)
+
+    def measure(k: int) -> None:
+        along = multiply(1.0, factor[k].T, columns)  # Gᵀ as Fortran has it: no copy
+        sd[:, k] = np.sqrt(np.einsum("dn,dn->n", along, along))
+
+    threads = count_cores() if len(psi) * len(mean) > FEWEST**2 else 1
+    with use_one_blas_thread(), ThreadPoolExecutor(threads) as pool:
+        list(pool.map(measure, range(len(mean))))
+    reach = np.maximum(np.hypot(mu, sd), np.finfo(np.float64).tiny)
+    with np.errstate(over="ignore"):
+        bound = np.minimum(scale, most / reach)
+        return mu * bound, sd * bound
+
+
 class Gaussian(NamedTuple):
-    """Independent Gaussian weights of K yes/no outputs."""
+    """Logits a ~ N(μ, sd²) of n rows and K yes/no outputs, in double precision."""
 
-    mean: np.ndarray  # (K, D)
-    covariance: np.ndarray  # (K, D, D)
+    mu: np.ndarray  # (n, K)
+    sd: np.ndarray  # (n, K)
+    dtype: np.dtype  # of the answers
 
-    def average_probability(self, psi: np.ndarray) -> np.ndarray:
+    def average_probability(self) -> np.ndarray:
         """Return E[y], (n, K)."""
-        mu, sd = (part.astype(psi.dtype) for part in self.compute_logits(psi))
+        mu, sd = self.mu.astype(self.dtype), self.sd.astype(self.dtype)
         tail = np.clip(average_logistic(mu, sd**2).tail, 0, 1)
         return np.where(mu > 0, 1 - tail, tail)
 
-    def compute_sd(self, psi: np.ndarray) -> np.ndarray:
+    def compute_sd(self) -> np.ndarray:
         """Return the standard deviation of y, (n, K)."""
-        mu, sd = self.compute_logits(psi)
         with jax.enable_x64(True):  # Var y = E y (1 − E y) − E y(1 − y), which cancels
-            tail, slope, _ = average_logistic(mu, sd**2)
-        return np.sqrt(np.maximum(tail * (1 - tail) - slope, 0)).astype(psi.dtype)
+            tail, slope, _ = average_logistic(self.mu, self.sd**2)
+        return np.sqrt(np.maximum(tail * (1 - tail) - slope, 0)).astype(self.dtype)
 
-    def compute_quantiles(self, psi: np.ndarray, levels: tuple[float, ...]) -> np.ndarray:
+    def compute_quantiles(self, levels: tuple[float, ...]) -> np.ndarray:
         """Return the quantiles of y, (n, K, levels)."""
-        mu, sd = (part.astype(psi.dtype) for part in self.compute_logits(psi))
-        z = np.array([NormalDist().inv_cdf(level) for level in levels], psi.dtype)
-        return np.exp(-np.logaddexp(0, -(mu[..., None] + sd[..., None] * z))).astype(psi.dtype)
+        z = np.array([NormalDist().inv_cdf(level) for level in levels])
+        ends = self.mu[..., None] + self.sd[..., None] * z
+        return np.exp(-np.logaddexp(0, -ends)).astype(self.dtype)
 
-    def compute_entropies(self, psi: np.ndarray) -> np.ndarray:
+    def compute_entropies(self) -> np.ndarray:
         """Return total, expected and their difference, maths (25), (n, K, 3)."""
-        mu, sd = self.compute_logits(psi)
-        v = sd**2
+        v = self.sd**2
         with jax.enable_x64(True):
-            tail, slope, excess = average_logistic(mu, v)
+            tail, slope, excess = average_logistic(self.mu, v)
         p = np.clip(tail, np.finfo(np.float64).tiny, 1)
         total = -(p * np.log(p) + (1 - p) * np.log1p(-p))
         # E log(1+e^a) − μ E σ − v E σ'; written for −|μ|, whose terms do not cancel
-        by_parts = excess + np.abs(mu) * tail - v * slope
-        return _stack(total, np.where(v > WIDE, np.pi**2 / 3 * slope, by_parts), psi.dtype)
-
-    def compute_logits(self, psi: np.ndarray, most: float = STEEP) -> tuple[np.ndarray, np.ndarray]:
-        """Return ψ·m_k and √(ψᵀP_kψ), each (n, K), in double precision, since ψᵀPψ cancels.
-
-        Each row is divided by a power of two first, so that no square overflows. Where the logit
-        would be larger than `most`, mean and sd are both scaled down to it: the logistic function
-        is a step there.
-        """
-        _, exponent = np.frexp(np.abs(psi).max(axis=1).astype(np.float64))
-        scale = np.ldexp(1.0, exponent[:, None] - 1)
-        unit = psi.astype(np.float64) / scale
-        mu = unit @ self.mean.T.astype(np.float64)
-        covariances = (P.astype(np.float64) for P in self.covariance)
-        v = np.stack([((unit @ P) * unit).sum(axis=1) for P in covariances], axis=1)
-        sd = np.sqrt(np.maximum(v, 0))
-        reach = np.maximum(np.hypot(mu, sd), np.finfo(np.float64).tiny)
-        with np.errstate(over="ignore"):
-            factor = np.minimum(scale, most / reach)
-            return mu * factor, sd * factor
+        by_parts = excess + np.abs(self.mu) * tail - v * slope
+        return _stack(total, np.where(v > WIDE, np.pi**2 / 3 * slope, by_parts), self.dtype)
 
 
 class Particles(NamedTuple):
-    """Draws of the weights of K outputs."""
+    """Draws of the weights of K outputs, and the rows ψ that they answer for."""
 
     values: np.ndarray  # (K, J, D)
     softmax: bool
+    psi: np.ndarray  # (n, D)
 
-    def average_probability(self, psi: np.ndarray) -> np.ndarray:
+    def average_probability(self) -> np.ndarray:
         """Return E[y], (n, K)."""
-        return self._apply(psi, lambda y: y.mean(axis=1).T)
+        return self._apply(lambda y: y.mean(axis=1).T)
 
-    def compute_sd(self, psi: np.ndarray) -> np.ndarray:
+    def compute_sd(self) -> np.ndarray:
         """Return the standard deviation of y, (n, K)."""
-        return self._apply(psi, lambda y: y.std(axis=1).T)
+        return self._apply(lambda y: y.std(axis=1).T)
 
-    def compute_quantiles(self, psi: np.ndarray, levels: tuple[float, ...]) -> np.ndarray:
+    def compute_quantiles(self, levels: tuple[float, ...]) -> np.ndarray:
         """Return the quantiles of y, (n, K, levels)."""
-        ends = np.array(levels, psi.dtype)
-        return self._apply(psi, lambda y: jnp.quantile(y, ends, axis=1).transpose(2, 1, 0))
+        ends = np.array(levels, self.psi.dtype)
+        return self._apply(lambda y: jnp.quantile(y, ends, axis=1).transpose(2, 1, 0))
 
-    def compute_entropies(self, psi: np.ndarray) -> np.ndarray:
+    def compute_entropies(self) -> np.ndarray:
         """Return total, expected and their difference, maths (25); (n, 1, 3) for a softmax."""
-        both = self._apply(psi, _average_class_entropies if self.softmax else _average_entropies)
-        return _stack(both[..., 0], both[..., 1], psi.dtype)
+        both = self._apply(_average_class_entropies if self.softmax else _average_entropies)
+        return _stack(both[..., 0], both[..., 1], self.psi.dtype)
 
-    def _apply(self, psi: np.ndarray, summarise: Callable[[Array], Array]) -> np.ndarray:
+    def _apply(self, summarise: Callable[[Array], Array]) -> np.ndarray:
+        """Summarise some rows at a time, in the precision of the particles."""
+        K, J, _ = self.values.shape
+        rows = 1 << max(0, (CHUNK // (K * J)).bit_length() - 1)
+        exact = self.values.dtype == np.float64
+        with jax.enable_x64(exact), jax.default_matmul_precision("highest"):
+            starts = range(0, len(self.psi), rows)
+            parts = [self._summarise(self.psi[i : i + rows], summarise) for i in starts]
+        return np.concatenate(parts)
+
+    def _summarise(self, psi: np.ndarray, summarise: Callable[[Array], Array]) -> np.ndarray:
         """Summarise the probabilities of all particles, (K, J, n), rows filled up to few sizes."""
         n, D = psi.shape
         # so that no sum overflows; logits of this size mean certainty in any case
@@ -131,6 +169,89 @@ class Particles(NamedTuple):
         filled = np.zeros((max(FEWEST, round_to_power_of_two(n)), D), psi.dtype)
         filled[:n] = psi
         return np.asarray(summarise(_predict_each(filled, self.values, self.softmax)))[:n]
+
+
+class Prediction:
+    """All that a posterior says of some rows; each answer is computed when first asked for.
+
+    `parts` are the outputs that are answered alike: which of them (K,), and by what.
+    """
+
+    def __init__(
+        self,
+        parts: list[tuple[np.ndarray, Gaussian | Particles]],
+        measure_unfamiliar: Callable[[], np.ndarray] | None = None,
+        choose_threshold: Callable[[float], float] | None = None,
+    ) -> None:
+        self.parts = parts
+        self._measure_unfamiliar, self._choose_threshold = measure_unfamiliar, choose_threshold
+
+    def __repr__(self) -> str:
+        N, K = self.probability.shape
+        return f"<Prediction of {N:,} row{'s' * (N != 1)} × {K} output{'s' * (K != 1)}>"
+
+    @cached_property
+    def probability(self) -> np.ndarray:
+        """The probability E[y] of each row and output, (N, K)."""
+        return self._join("average_probability")
+
+    @cached_property
+    def sd(self) -> np.ndarray:
+        """The standard deviation of y over the posterior, (N, K)."""
+        return self._join("compute_sd")
+
+    @cached_property
+    def entropies(self) -> Entropies:
+        """The total, expected (aleatoric) and epistemic uncertainty in nats."""
+        return Entropies(*np.moveaxis(self._join("compute_entropies"), -1, 0))
+
+    @property
+    def information(self) -> np.ndarray:
+        """The epistemic part of the uncertainty in nats, (N, K); for a softmax (N, 1)."""
+        return self.entropies.information
+
+    def interval(self, level: float = 0.9) -> tuple[np.ndarray, np.ndarray]:
+        """Return the ends of the central `level` of y over the posterior, each (N, K)."""
+        check_positive(level, "level", below=1.0)
+        ends = self._join("compute_quantiles", ((1 - level) / 2, (1 + level) / 2))
+        return ends[..., 0], ends[..., 1]
+
+    @cached_property
+    def unfamiliar(self) -> np.ndarray:
+        """A p-value of each row, (N,), in (0, 1]: small where it is unlike the training rows."""
+        if self._measure_unfamiliar is None:
+            fail("unfamiliar needs the training rows: fit with LastLayer.fit or fit_features.")
+        return self._measure_unfamiliar()
+
+    def abstain(self, level: float = 0.05) -> np.ndarray:
+        """Return which rows are too unfamiliar to answer, (N,).
+
+        Of rows like the held-out ones this is true of a share of at most about `level`.
+        """
+        check_positive(level, "level", below=1.0)
+        return self.unfamiliar <= level
+
+    def label_sets(self, missed: float = 0.1) -> np.ndarray:
+        """Return sets of labels that miss at most a share `missed` of a row's labels, (N, K).
+
+        The share is an expectation over rows like the held-out ones (split-conformal risk control;
+        see `report.choose_miss_threshold`).
+        """
+        check_positive(missed, "missed", below=1.0)
+        if self._choose_threshold is None:
+            fail("label_sets needs held-out rows: fit with LastLayer.fit or fit_features.")
+        return self.probability >= self._choose_threshold(missed)
+
+    def _join(self, name: str, *options: Any) -> np.ndarray:
+        """Ask every part, and put its answers in the places of its outputs."""
+        answers = [(which, getattr(part, name)(*options)) for which, part in self.parts]
+        if len(answers) == 1:
+            return answers[0][1]
+        first = answers[0][1]
+        joined = np.empty((len(first), len(answers[0][0]), *first.shape[2:]), first.dtype)
+        for which, answer in answers:
+            joined[:, which] = answer
+        return joined
 
 
 def _stack(total: np.ndarray, expected: np.ndarray, dtype: np.dtype) -> np.ndarray:

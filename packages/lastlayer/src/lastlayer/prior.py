@@ -278,27 +278,32 @@ class Path:
 
 
 class Fit:
-    """The posterior N(m, P) of all outputs, for one prior after another."""
+    """The posterior N(m, P) of all outputs, for one prior after another.
 
-    def __init__(self, problem: Problem, narrowest: np.ndarray) -> None:
+    Unless it shall `average` over the posterior, m is the mode.
+    """
+
+    def __init__(self, problem: Problem, narrowest: np.ndarray, *, average: bool = True) -> None:
+        self.average = average
         self.problem, psi, K = problem, problem.features, problem.num_outputs
         self.c = problem.counts.reshape(len(psi), -1)
-        average = self.c.mean(axis=1)
+        weights = self.c.mean(axis=1)
         self.squared_scale, rho = narrowest, np.sqrt(narrowest).astype(psi.dtype)
-        S, U = np.linalg.eigh((psi * rho * average[:, None]).T @ (psi * rho))
+        S, U = np.linalg.eigh((psi * rho * weights[:, None]).T @ (psi * rho))
         self.S, self.B = np.maximum(S, 0), rho[:, None] * U
-        self.A, self.total = psi @ self.B, max(float(average.sum()), 1e-300)
+        self.A, self.total = psi @ self.B, max(float(weights.sum()), 1e-300)
         self.offsets = problem.compute_offsets()
         self.u = np.zeros((K, len(S)), psi.dtype)  # m = m₀ + B u
         self.r = np.full(K, 0.25) * self.c.sum(axis=0) / self.total
 
-    def move_to(self, variance: np.ndarray) -> None:
+    def move_to(self, variance: np.ndarray, near: float = NEAR) -> None:
         """Fit under the prior variances (D,), from the fit of the prior before."""
         from scipy.optimize import minimize
 
         self._narrow(variance)
         v, step = variance.astype(self.u.dtype), np.sqrt(self.inverse)
-        k = shrink_logits(self.problem, (self.A**2) @ self.inverse.T)
+        one = np.ones((1, 1), self.u.dtype)
+        k = shrink_logits(self.problem, (self.A**2) @ self.inverse.T) if self.average else one
 
         def evaluate(z: np.ndarray) -> tuple[float, np.ndarray]:
             u = z.reshape(step.shape).astype(step.dtype) * step
@@ -309,7 +314,7 @@ class Fit:
             return float(loss), (g * step).ravel().astype(np.float64)
 
         start = (self.u / step).ravel().astype(np.float64)  # in posterior sd: well conditioned
-        options: Any = {"gtol": NEAR, "ftol": 0.0, "maxiter": STEPS}
+        options: Any = {"gtol": near, "ftol": 0.0, "maxiter": STEPS}
         best = minimize(evaluate, start, jac=True, method="L-BFGS-B", options=options)
         self.u = best.x.reshape(step.shape).astype(step.dtype) * step
         y, _ = compare_answers(self.problem, k * (self.offsets + self.A @ self.u.T))

@@ -219,7 +219,7 @@ def _assemble(problem: Problem, parts: list[Part], made: Provenance) -> Posterio
     return Posterior(
         draws=draws,
         mean=_to_weights(problem, outcome.mean),
-        covariance=covariance,
+        spread=covariance,
         info=info,
         likelihood=problem.likelihood,
         gaussian=METHODS[made.method].gaussian,
@@ -245,15 +245,16 @@ def _record(problem: Problem, made: Provenance) -> dict[str, Any]:
 
 def _merge(
     problem: Problem, parts: list[Part], settings: RunSettings
-) -> tuple[Outcome, np.ndarray]:
-    """Return one outcome of all outputs, and the covariances of their weights."""
+) -> tuple[Outcome, np.ndarray | None]:
+    """Return one outcome of all outputs and, where it has particles, their covariances."""
     outcomes = [outcome for _, _, outcome in parts]
-    covariances = [_compute_covariance(part, outcome) for _, part, outcome in parts]
-    if len(parts) == 1:
-        return outcomes[0], covariances[0]
-    if any(outcome.refined.any() for outcome in outcomes):
+    if len(parts) > 1 and any(outcome.refined.any() for outcome in outcomes):
         for outputs, _, outcome in parts:
             draw_particles(outcome, settings, np.resize(outputs, len(outcome.mean)))
+    drawn = outcomes[0].particles is not None
+    covariances = [_compute_covariance(part, outcome) for _, part, outcome in parts if drawn]
+    if len(parts) == 1:
+        return outcomes[0], covariances[0] if drawn else None
 
     def join(values: list[np.ndarray]) -> np.ndarray:
         """Put the values of each part in the places of its own outputs."""
@@ -270,7 +271,7 @@ def _merge(
     notes = dict.fromkeys(note for outcome in outcomes for note in outcome.notes)
     reasons = dict.fromkeys(outcome.stop_reason for outcome in outcomes if outcome.stop_reason)
     merged |= {"notes": list(notes), "stop_reason": "; ".join(reasons)}
-    return replace(outcomes[0], **merged), join(covariances)
+    return replace(outcomes[0], **merged), join(covariances) if drawn else None
 
 
 def _to_weights(problem: Problem, w: np.ndarray) -> np.ndarray:
@@ -282,12 +283,9 @@ def _to_weights(problem: Problem, w: np.ndarray) -> np.ndarray:
 
 
 def _compute_covariance(problem: Problem, outcome: Outcome) -> np.ndarray:
-    """Return the covariance of the weights: the run's own, the Gaussian's or the particles'."""
+    """Return the covariance of the weights: the run's own, or the particles'."""
     if outcome.covariance is not None:
         return outcome.covariance * np.outer(problem.prior_scale, problem.prior_scale)
-    if outcome.factor is not None:
-        scaled = outcome.factor * problem.prior_scale[:, None]
-        return np.matmul(scaled, scaled.swapaxes(1, 2))
     particles = outcome.particles
     assert particles is not None, "a method gives particles or a factor"
     deviations = (particles - particles.mean(axis=1, keepdims=True)) * problem.prior_scale

@@ -1,7 +1,7 @@
 """Scikit-learn estimators whose weights are a posterior of `lastlayer`.
 
-    >>> from lastlayer.sklearn import EnsembleKalmanClassifier
-    >>> model = EnsembleKalmanClassifier().fit([[-1.0], [0.0], [2.0]], ["no", "no", "yes"])
+    >>> from lastlayer.sklearn import BayesianLogistic
+    >>> model = BayesianLogistic().fit([[-1.0], [0.0], [2.0]], ["no", "no", "yes"])
     >>> model.predict([[3.0]])
     array(['yes'], dtype='<U3')
     >>> low, high = model.predict_interval([[3.0]])  # of each class's probability
@@ -37,7 +37,7 @@ from lastlayer.checks import check_choice, fail
 if TYPE_CHECKING:
     from lastlayer import Entropies
 
-__all__ = ["EnsembleKalmanClassifier", "EnsembleKalmanMultilabel", "neg_log_loss"]
+__all__ = ["BayesianLogistic", "BayesianMultilabel", "neg_log_loss"]
 
 FLOATS = (np.float64, np.float32)
 MULTI_CLASS = ["softmax", "one-vs-rest"]
@@ -49,11 +49,11 @@ Rows = tuple[np.ndarray, np.ndarray, np.ndarray]  # features, targets times weig
 # scikit-learn has no type hints, so mypy sees its classes as Any; it reads parameters from the
 # signature of the constructor, which the dataclass generates
 @dataclass(kw_only=True, eq=False, repr=False)
-class _EnsembleKalman(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class _Bayesian(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Bayesian logistic regression with scikit-learn's interface: the base of both estimators."""
 
     _takes_labels: ClassVar[bool] = False  # whether y may be (N, K)
-    multi_class = "one-vs-rest"  # a constant here; a parameter in `EnsembleKalmanClassifier`
+    multi_class = "one-vs-rest"  # a constant here; a parameter in `BayesianLogistic`
 
     prior_variance: Any = "auto"
     fit_intercept: bool = True
@@ -188,7 +188,7 @@ class _EnsembleKalman(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if not self._takes_labels and len(shape) == 2 and shape[1] > 1:
             fail(
                 f"y must be one column of classes, (N,), got {shape}; for labels of 0 and 1 use "
-                "EnsembleKalmanMultilabel."
+                "BayesianMultilabel."
             )
         options = {"dtype": FLOATS, "multi_output": self._takes_labels, "accept_sparse": "csr"}
         X, y = validate_data(self, X, y, reset=reset, **options)
@@ -251,7 +251,7 @@ class _EnsembleKalman(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class EnsembleKalmanClassifier(_EnsembleKalman):
+class BayesianLogistic(_Bayesian):
     """Bayesian logistic regression for two or more classes.
 
     Parameters
@@ -292,17 +292,20 @@ class EnsembleKalmanClassifier(_EnsembleKalman):
     multi_class: str = "softmax"
 
 
-class EnsembleKalmanMultilabel(_EnsembleKalman):
+class BayesianMultilabel(_Bayesian):
     """Bayesian logistic regression for K yes/no labels that share their features.
 
     y is (N, K) of 0 and 1. `predict_proba` returns the probability of a 1 for each label, (N, K),
     and `predict` returns 1 for probabilities above ½. `classes_` numbers the labels. A single
     column of classes is treated as one-vs-rest, as in scikit-learn's multilabel estimators.
 
-    Parameters and attributes are those of `EnsembleKalmanClassifier`, without `multi_class`.
+    Parameters and attributes are those of `BayesianLogistic`, without `multi_class`.
     """
 
     _takes_labels = True
+
+
+EnsembleKalmanClassifier, EnsembleKalmanMultilabel = BayesianLogistic, BayesianMultilabel  # once
 
 
 def neg_log_loss(estimator: Any, X: Any, y: Any, sample_weight: Any = None) -> float:

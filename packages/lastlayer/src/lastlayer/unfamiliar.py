@@ -25,6 +25,9 @@ import numpy as np
 __all__ = ["Familiarity", "compute_factor", "fit_familiarity"]
 
 CHUNK = 1 << 22  # numbers converted to double precision at a time
+ROUNDING = (
+    1e-5  # of a score: a held-out row is as strange as itself, whatever computes its features
+)
 
 
 class Familiarity(NamedTuple):
@@ -50,7 +53,9 @@ class Familiarity(NamedTuple):
     def compute_p_values(self, features: np.ndarray) -> np.ndarray:
         """Return p of each row, (N,), in (0, 1]: small where it is unlike the training rows."""
         n = len(self.calibration)
-        below = np.searchsorted(self.calibration, self.compute_scores(features), side="left")
+        scores = np.nan_to_num(self.compute_scores(features))
+        scores -= ROUNDING * (1 + np.abs(scores))
+        below = np.searchsorted(self.calibration, scores, side="left")
         return (1 + n - below) / (1 + n)
 
 
