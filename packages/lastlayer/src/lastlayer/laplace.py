@@ -36,7 +36,7 @@ PASSES, STEPS = 8, 20  # the most passes over the curvature, and steps with each
 def run(problem: Problem, config: FlowConfig, settings: RunSettings) -> Outcome:
     """Find the mode and the curvature of all outputs."""
     del config
-    if settings.num_steps is None and problem.in_memory and jax.default_backend() == "cpu":
+    if settings.num_steps is None and jax.default_backend() == "cpu":
         outcome = _find_modes(problem, settings)
         if outcome.converged.all():
             return outcome
