@@ -112,7 +112,6 @@ def test_without_a_model_one_sentence_and_exit_code_2() -> None:
     assert len(done.stderr.strip().splitlines()) == 1
 
 
-@pytest.mark.longer
 def test_the_default_listener_knows_who_was_eaten(tmp_path: Path) -> None:
     """The real model, once: an impossible passive that the listener understands as it is said."""
     needs("language model")

@@ -13,7 +13,7 @@ from equivocal.english.sentences import (
 
 def test_every_construction_is_drawn_and_no_word_of_the_other_lexicon(drawn):
     surface = Surface.load()
-    assert {one.construction for one in drawn} == set(surface.templates) - {
+    assert {one.construction for one in drawn} == set(surface.content["templates"]) - {
         "passive cleft",
         "pseudo-cleft",
     }

@@ -65,9 +65,11 @@ class Question:
 
     @cached_property
     def variance(self) -> np.ndarray:
-        """The prior's variances that the held-out rows choose."""
-        psi, held, _ = self.features
-        return choose_variance(psi, self.fit.targets, held, self.held_out.targets)
+        """The prior's variances that the held-out rows choose; wide for the intercept, the last."""
+        rows = self.features[1], self.held_out.targets
+        posterior = self.sample(prior_variance="auto", validation=rows)
+        chosen = np.ravel(posterior.info.settings["prior_variance"]).astype(float)
+        return np.broadcast_to(chosen, self.features[0].shape[1]).copy()
 
     @cached_property
     def exact(self) -> Posterior:
@@ -111,21 +113,6 @@ def predict_draws(particles: np.ndarray, psi: np.ndarray) -> np.ndarray:
     """Return the probabilities by every draw of the last layer, (J, N, K)."""
     p: np.ndarray = expit(np.einsum("kjd,nd->jnk", particles, psi, optimize=True))
     return p
-
-
-def choose_variance(
-    psi: np.ndarray, targets: np.ndarray, held_psi: np.ndarray, held_targets: np.ndarray
-) -> np.ndarray:
-    """Choose the prior's variance by held-out rows: (D,), wide for the intercept, which is last."""
-    posterior = sample_posterior(
-        psi,
-        targets,
-        prior_variance="auto",
-        validation=(held_psi, held_targets),
-        diagnose=False,
-    )
-    chosen = np.ravel(posterior.info.settings["prior_variance"]).astype(float)
-    return np.broadcast_to(chosen, psi.shape[1]).copy()
 
 
 def list_comprehenders(asked: Question) -> dict[str, Callable[[], Beliefs]]:

@@ -134,15 +134,14 @@ def measure_ranking(score: "pd.Series[float]", wrong: "pd.Series[float]") -> flo
 
 
 def _order_constructions(trial: Trial) -> Iterator[Finding]:
-    share = {
-        name: 1 - _average(trial, "literal", REVERSALS, constructions=group)
+    literal = {
+        name: _average(trial, "literal", REVERSALS, constructions=group)
         for name, group in GROUPS.items()
     }
-    names = list(GROUPS)
-    for more, less in pairwise(names):
-        value, low, high = _bootstrap(share[more] - share[less])
+    for more, less in pairwise(GROUPS):
+        value, low, high = _bootstrap(literal[less] - literal[more])
         text = f"non-literal readings of reversals, {more} less {less}"
-        yield "3", text, value, low, high, LEAST, bool(value >= LEAST and low > 0)
+        yield "3", text, value, low, high, LEAST, value >= LEAST and low > 0
 
 
 def _follow_shares(trial: Trial) -> Iterator[Finding]:

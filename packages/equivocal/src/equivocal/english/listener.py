@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from equivocal.english.comprehenders import choose_variance, combine_members, predict_draws
+from equivocal.english.comprehenders import Question, combine_members, predict_draws
 from equivocal.english.language_model import LanguageModel
 from equivocal.english.query_network import (
     Coverage,
@@ -22,11 +22,9 @@ from equivocal.english.query_network import (
     Rows,
     collect_rows,
     pick_inputs,
-    train_network,
 )
 from equivocal.english.sentences import DATA, OUTPUTS, Lexicon, Surface, draw_sentences, load_world
 from equivocal.progress import progress
-from lastlayer import sample_posterior
 from lastlayer.errors import UserError
 from lastlayer.files import read_tensors
 
@@ -37,7 +35,6 @@ __all__ = ["EnglishListener", "fit_english", "fit_roles"]
 
 SHIPPED = DATA / "listener.safetensors"
 HELD_OUT = 5  # every fifth sentence of labels of your own chooses the prior
-DRAWS = 300
 FAR = 0.99  # quantile of the distance of training questions above which a sentence is not covered
 PUNCTUATION = ".,;:!?\"'“”‘’()"
 FUNCTION_WORDS = frozenset((DATA / "function_words.txt").read_text().split())  # never asked about
@@ -313,21 +310,17 @@ def _fit(
     seed: int,
 ) -> EnglishListener:
     """Train the query network, sample the posterior of its last layer, note what is covered."""
+    question = Question(fit, held_out, held_out, seed)
     with progress("fitting a listener") as advance:
-        network = train_network(fit, held_out, seed)
-        advance(1, 3, "query network trained")
-        psi, held = (network.compute_features(rows.inputs) for rows in (fit, held_out))
-        variance = choose_variance(psi, fit.targets, held, held_out.targets)
-        advance(2, 3, "prior chosen")
-        posterior = sample_posterior(
-            psi, fit.targets, prior_variance=variance, method="hmc", num_particles=DRAWS, seed=seed
-        )
-        advance(3, 3, "posterior sampled")
+        network = question.network
+        advance(1, 2, "query network trained")
+        particles = question.exact.particles
+        advance(2, 2, "posterior sampled")
     x = network.project(fit.inputs)
     coverage = Coverage.fit(x)
     return EnglishListener(
         network=network,
-        particles=posterior.particles[:, :DRAWS],
+        particles=particles,
         outputs=outputs,
         layer=layer,
         coverage=coverage,

@@ -102,7 +102,7 @@ class _Laboratory:
     def __init__(self, model: LanguageModel, settings: TestSettings) -> None:
         self.model, self.settings = model, settings
         self.surface = Surface.load()
-        self.layer = settings.layers[0]
+        self.layer = 0  # until it is chosen
 
     def read(self, sentences: list[Sentence], *layers: int) -> _Material:
         texts = [one.text for one in sentences]
@@ -139,7 +139,17 @@ class _Laboratory:
             chosen = np.random.default_rng(seed).permutation(self.settings.pool)[:size]
             rows = self.pool.collect(layer, seed=1)
             fit = rows.take(np.isin(rows.sentence, chosen))
-        return Question(fit, self.held_out.collect(layer, seed=2), self.test.collect(layer), seed)
+        test = self.test_rows if layer == self.layer else self.test.collect(layer)
+        return Question(fit, self.held_out.collect(layer, seed=2), test, seed)
+
+    def choose_layer(self) -> None:
+        """Choose the layer whose network has the least loss on held-out sentences."""
+        losses = {}
+        for layer in self.settings.layers:
+            asked = self.ask(0, layer)
+            answered = asked.network.predict(asked.features[1])
+            losses[layer] = float(compute_loss(asked.held_out.targets, answered).mean())
+        self.layer = min(losses, key=lambda layer: losses[layer])
 
     def score(self, asked: Question, names: Sequence[str]) -> pd.DataFrame:
         """Score some comprehenders of a question."""
@@ -152,9 +162,13 @@ class _Laboratory:
         means = table.groupby(["item", "kind", "construction"], sort=False)[MEASURES].mean()
         return means.reset_index().assign(comprehender=name, seed=str(seed))
 
+    @cached_property
+    def test_rows(self) -> Rows:
+        return self.test.collect(self.layer)
+
     def describe_rows(self, beliefs: Beliefs) -> pd.DataFrame:
         """Return one row for each noun that was asked about, after the last word."""
-        test = self.test.collect(self.layer)
+        test = self.test_rows
         said = [self.test.sentences[number] for number in test.sentence]
         p, targets = beliefs.probability[:, PAIR], test.targets[:, PAIR]
         return pd.DataFrame(
@@ -182,7 +196,7 @@ def run_trial(model: LanguageModel, settings: TestSettings) -> Trial:
         The sizes.
     """
     lab = _Laboratory(model, settings)
-    lab.layer = _choose_layer(lab)
+    lab.choose_layer()
     seeds, total = range(settings.seeds), settings.seeds * (2 + len(settings.shares))
     asked = [lab.ask(seed) for seed in seeds]
     answers: dict[str, list[Beliefs]] = {}
@@ -234,17 +248,6 @@ def _average(sentences: pd.DataFrame, *more: str) -> pd.DataFrame:
     """Average over everything but these columns, the comprehender, the kind and construction."""
     keys = ["comprehender", *more, "kind", "construction"]
     return sentences.groupby(keys, sort=False)[MEASURES].mean().reset_index()
-
-
-def _choose_layer(lab: _Laboratory) -> int:
-    """Choose the layer whose network has the least loss on held-out sentences."""
-
-    def measure(layer: int) -> float:
-        asked = lab.ask(0, layer)
-        answered = asked.network.predict(asked.features[1])
-        return float(compute_loss(asked.held_out.targets, answered).mean())
-
-    return min(lab.settings.layers, key=measure)
 
 
 def _hold_out_alike(asked: Question) -> Question:

@@ -67,7 +67,7 @@ def run_test(
         name="english",
         tables=tables | {"answers": answers},
         settings=describe_run(
-            began, model=model.name, layer=trial.chosen_layer, quick=quick, **_list_sizes(settings)
+            began, model=model.name, layer=trial.chosen_layer, quick=quick, sizes=str(settings)
         ),
         summary=summarize(trial, answers),
         trial=trial,
@@ -75,11 +75,6 @@ def run_test(
     result.write(folder)
     write_text_atomically(Path(folder) / "report.html", write_report(result))
     return result
-
-
-def _list_sizes(settings: TestSettings) -> dict[str, object]:
-    values = {f.name: getattr(settings, f.name) for f in fields(settings)}
-    return {name: value for name, value in values.items() if value is not None}
 
 
 def summarize(trial: Trial, answers: pd.DataFrame) -> tuple[str, ...]:

@@ -14,7 +14,6 @@ A construction is a line of `surface.toml`, and with its frequency one of `engli
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from importlib import resources
 from typing import Any, Literal, NamedTuple
 
@@ -126,12 +125,6 @@ class Surface:
         """Load the file that comes with the package."""
         return cls(read_toml(str(DATA / "surface.toml")))
 
-    @cached_property
-    def templates(self) -> dict[str, str]:
-        """The template of each construction."""
-        templates: dict[str, str] = self.content["templates"]
-        return templates
-
     def list_members(self, name: str, lexicon: Lexicon) -> list[str]:
         """List the words of a class on which listeners are trained, or those held out."""
         table = self.content["verbs" if name in self.content["verbs"] else "nouns"]
@@ -232,7 +225,7 @@ def _put_into_words(
     verb = str(rng.choice(surface.list_members(row["action"], lexicon)))
     tense: Tense = "present" if rng.random() < surface.content["rates"]["present"] else "past"
     construction = row["construction"]
-    parts = list(lay_out(surface.templates[construction], heard, tense))
+    parts = list(lay_out(surface.content["templates"][construction], heard, tense))
     text, roles = surface.spell(parts, nouns, verb, rng)
     slipped = heard != list(meant.values())
     return Sentence(
@@ -277,7 +270,9 @@ def spell_items(
             "reversed": (row.patient, row.agent),
         }.items():
             for name in constructions:
-                parts = list(lay_out(surface.templates[name], ("agent", "patient"), "past"))
+                parts = list(
+                    lay_out(surface.content["templates"][name], ("agent", "patient"), "past")
+                )
                 nouns = {"agent": str(agent), "patient": str(patient)}
                 text, roles = surface.spell(parts, nouns, str(row.verb))
                 sentences.append(Sentence(text, roles, 1.0, name, f"{row.kind} {version}"))
