@@ -135,6 +135,13 @@ class Request:
         if self.options.observe is not None and not METHODS[method].observable:
             observable = ", ".join(name for name, known in METHODS.items() if known.observable)
             fail(f"method {method!r} cannot be observed along τ; these can: {observable}.")
+        limited = METHODS[method].observable or self.likelihood == Likelihood.SOFTMAX
+        centred = self.prior_mean is None and (self.trained is None or self.automatic)
+        if self.options.rank is not None and (limited or not centred):
+            fail(
+                "rank is for yes/no outputs, a prior about zero, and methods other than "
+                "'dropout-deterministic'; leave it out."
+            )
         diagnosed = check_bool(self.diagnose, "diagnose") and METHODS[method].gaussian
         if check_bool(self.refine, "refine") and not diagnosed:
             fail("refine=True is for Gaussian methods, whose diagnostic says what to refine.")

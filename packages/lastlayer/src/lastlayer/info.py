@@ -37,6 +37,8 @@ class Info:
     refined: np.ndarray  # outputs that were sampled exactly because a Gaussian is not enough
     r_hat: np.ndarray  # of chains: rank-normalised split-R̂ of the worst weight; NaN: no chains
     ess: np.ndarray  # effective sample size of the worst weight, bulk or tail; NaN: no chains
+    rank: int | None = None  # principal directions that were fitted; None: all
+    rank_error: float = 0.0  # how much too large variances of logits may be for that, on average
     settings: dict[str, Any] = field(default_factory=dict)
     versions: dict[str, str] = field(default_factory=dict)
     seconds: float = 0.0

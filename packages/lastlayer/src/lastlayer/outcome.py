@@ -49,6 +49,9 @@ class RunOptions:
     evidence : number
         b, from 1e-9 to 1e9, the weight of the data against the prior: counts and targets times b,
         so that the posterior is proportional to likelihoodᵇ × prior. 1 is Bayes' rule.
+    rank : "auto" or int, optional
+        Fit in so many principal directions of the features, and keep the prior in the others;
+        "auto" as many as variances of logits take to be right within 1 % (`lastlayer.low_rank`).
     memory_budget : int, optional
         Bytes of working space; by default a quarter of the device's memory. Features that do not
         fit, such as a `numpy.memmap`, are laid out chunk by chunk.
@@ -62,6 +65,7 @@ class RunOptions:
     tolerance: float | None = None
     dtype: Any = None
     evidence: float = 1.0
+    rank: Any = None
     memory_budget: int | None = None
     observe: Observer | None = None
     report: Report | None = None
@@ -71,6 +75,8 @@ class RunOptions:
             check_int(self.num_steps, "num_steps", least=1, most=MOST_STEPS)
         if self.tolerance is not None:
             check_positive(self.tolerance, "tolerance")
+        if self.rank not in (None, "auto"):
+            check_int(self.rank, "rank", least=1)
         if self.memory_budget is not None:
             check_positive(self.memory_budget, "memory_budget")
         b = check_positive(self.evidence, "evidence")
@@ -126,6 +132,8 @@ class Outcome:
     remedy: str = "use a narrower prior, rescaled features or method='exact-flow'"  # for them
     stop_reason: str = ""  # why the run stopped, for outputs that did not converge
     notes: list[str] = field(default_factory=list)  # further parts of the verdict
+    rank: int | None = None  # directions that were fitted, where the others kept their prior
+    rank_error: float = 0.0  # how far off that may be: `low_rank` (1)
     in_subspace: bool = False  # particles are linear combinations of those at the start
     chains: int = 1
     r_hat: np.ndarray = UNKNOWN  # (K,), of the weight that has converged least

@@ -23,6 +23,7 @@ from lastlayer.arguments import (
 from lastlayer.ensembles import draw_particles
 from lastlayer.exact import refine as sample_exactly
 from lastlayer.info import make_info
+from lastlayer.low_rank import find_subspace
 from lastlayer.machine import collect_versions, use_one_blas_thread
 from lastlayer.outcome import Outcome, RunSettings, is_far
 from lastlayer.posterior import Draws, Posterior
@@ -104,8 +105,8 @@ def sample_posterior(
         not enough; `info.refined` says which.
     **options
         Options of every run, which `lastlayer.RunOptions` lists (`num_steps`,
-        `tolerance`, `dtype`, `evidence`, `memory_budget`, `observe`, `report`), and of the method:
-        `taming`, `dropout_rate`, `step_size`, `num_chains`, …
+        `tolerance`, `dtype`, `evidence`, `rank`, `memory_budget`, `observe`, `report`), and of the
+        method: `taming`, `dropout_rate`, `step_size`, `num_chains`, …
 
     Returns
     -------
@@ -171,12 +172,17 @@ def _run(
 ) -> Outcome:
     """Run a method on outputs that share their prior variances, diagnose and refine its outcome."""
     outputs = np.resize(outputs, problem.num_outputs)  # filled up, as the problem is
-    settings = replace(settings, numbers=outputs)
+    settings, subspace = replace(settings, numbers=outputs), None
+    if settings.rank is not None:
+        subspace = find_subspace(problem, settings.rank)
+        problem = subspace.problem
     outcome: Outcome = METHODS[method].run(problem, config, settings)
     if diagnose and METHODS[method].gaussian:
         outcome.covariance_shift = diagnose_gaussian(problem, outcome, settings)
     if settings.refine and is_far(outcome).any():
         sample_exactly(problem, outcome, is_far(outcome), settings)
+    if subspace is not None:
+        subspace.expand(outcome, settings.seed)
     return outcome
 
 
