@@ -1,10 +1,10 @@
 """Uncertainty about reversals with a known answer: the tables of docs/doubt.md and docs/paper.md.
 
-    python -m benchmarks.frontier registered     registered_fast.csv, registered_fast_verdicts.csv
+    python -m benchmarks.frontier registered     registered_fast.csv, …_verdicts.csv, …_prices.csv
     python -m benchmarks.frontier corpora --corpora 5 --recipe paper    frontier_corpora_paper.csv
     python -m benchmarks.frontier full           frontier_summary.csv, frontier_example.csv
     python -m benchmarks.frontier layers         frontier_layers.csv: posteriors over more layers
-    python -m benchmarks.frontier draw           docs/images/frontier.png, of the first
+    python -m benchmarks.frontier draw           docs/images/frontier.png, ladder.png, of the first
 
 `registered`: what `equivocal.doubt.registration` says, in the world `graded`; a row for each kind,
 setting and corpus, the mean over its networks. `--seeds 3 4` takes some of the corpora and adds
@@ -23,21 +23,24 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from benchmarks.machine import RESULTS, describe_machine
-from equivocal.doubt.figures import draw_frontier
+from equivocal.doubt.figures import draw_frontier, draw_ladder
 from equivocal.doubt.frontier import name_times, summarise_frontier
-from equivocal.doubt.kinds import KindSettings
+from equivocal.doubt.kinds import PRIOR, TEMPERATURE, KindSettings
 from equivocal.doubt.layers import LAYERS
+from equivocal.doubt.learners import LEARNERS
 from equivocal.doubt.registration import judge, read_registration
 from equivocal.doubt.run import compare_uncertainty
 from equivocal.network.train_or_load import choose_training
 from equivocal.result import write_tables
+from equivocal.statistics.summaries import compare_with_zero
 from equivocal.store.files import write_text_atomically
 
-IMAGE = Path(__file__).parents[1] / "docs" / "images" / "frontier.png"
-STRENGTH = ["kind", "setting"]
+IMAGES = Path(__file__).parents[1] / "docs" / "images"
+STRENGTH, ERRORS = ["kind", "setting"], ("kl_congruent", "kl_reversal")
 FEWEST = KindSettings(
     evidence=(1.0,),
     other_variances=(),
@@ -53,6 +56,7 @@ REGISTERED = KindSettings(
     dropout=(0.1,),
     sizes=(2, 5),
 )
+FEWEST_CORPORA = 5  # of a setting that is drawn
 ONCE = {"dropout": (), "smoothing": (), "word_noise": ()}
 Tables = dict[str, pd.DataFrame]
 
@@ -75,7 +79,32 @@ def measure_registered(arguments: argparse.Namespace) -> Tables:
         means = means.assign(networks=keys.size()).reset_index()
         table = pd.concat([table[table["corpus"] != seed], means], ignore_index=True)
         write_tables(arguments.results, {name: table})
-    return {name: table, f"{name}_verdicts": judge(table)}
+    verdicts, prices = judge(table), compare_at_price(table)
+    return {name: table, f"{name}_verdicts": verdicts, f"{name}_prices": prices}
+
+
+def compare_at_price(table: pd.DataFrame) -> pd.DataFrame:
+    """Compare settings with temperatures, and priors without data, of the same congruent error.
+
+    Exploratory: not registered. The baseline's error on reversals is interpolated along its curve,
+    in the logarithm of the error on congruent sentences; a gain is that minus the setting's own.
+    """
+    rows, pivot = [], table.pivot(index="corpus", columns=STRENGTH, values=list(ERRORS))
+    strengths = table[STRENGTH].drop_duplicates().itertuples(index=False, name=None)
+    for setting in (each for each in strengths if each[0] not in ("half", *LEARNERS)):
+        price, own = (pivot[error][setting].dropna() for error in ERRORS)
+        for baseline in (TEMPERATURE, PRIOR):
+            curve = pivot.xs(baseline, level="kind", axis=1).drop(columns="oracle", level="setting")
+            gains = []
+            for corpus in own.index:
+                x, y = (curve.loc[corpus, error].to_numpy(float) for error in ERRORS)
+                order = np.argsort(x)
+                at = np.interp(np.log(price[corpus]), np.log(x[order]), y[order])
+                gains.append(at - own[corpus])
+            test = compare_with_zero(gains)
+            head = dict(zip(STRENGTH, setting, strict=True)) | {"baseline": baseline}
+            rows.append(head | {"corpora": test.n} | test.name_interval("gain"))
+    return pd.DataFrame(rows)
 
 
 def measure_corpora(arguments: argparse.Namespace) -> Tables:
@@ -119,7 +148,10 @@ def write_results(folder: Path, tables: Mapping[str, pd.DataFrame], command: str
 def draw_recorded(arguments: argparse.Namespace) -> Tables:
     """Draw the registered comparison, with intervals over corpora."""
     table = pd.read_csv(arguments.results / f"registered_{arguments.recipe}.csv")
-    draw_frontier(summarise_frontier(name_times(table))).savefig(IMAGE)
+    table = table.groupby(STRENGTH).filter(lambda own: own["corpus"].nunique() >= FEWEST_CORPORA)
+    summary = summarise_frontier(name_times(table))
+    draw_frontier(summary).savefig(IMAGES / "frontier.png")
+    draw_ladder(summary).savefig(IMAGES / "ladder.png")
     return {}
 
 

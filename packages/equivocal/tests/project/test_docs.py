@@ -25,7 +25,7 @@ ROOT = Path(__file__).resolve().parents[4]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 # pages that train or sample for more than ten seconds: `make test-longer`, and `.ci/run`
 LONG = {"ask", "constructions", "doubt", "german", "people", "sampling", "scaling", "suites"}
-LONG |= {"files", "network", "study", "surviving", "tutorial", "worlds"}
+LONG |= {"network_flow", "files", "network", "study", "surviving", "tutorial", "worlds"}
 BLOCK = re.compile(r"^```(\w+)([^\n]*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 SLOW = [
     page for page in PAGES if re.search(r"^```\w+ slow$", page.read_text("utf-8"), re.MULTILINE)

@@ -36,7 +36,7 @@ def register(app: typer.Typer) -> None:
 
 
 def doubt(
-    world: Annotated[str, typer.Option(help="A world's name, or the path of a file.")] = "slips",
+    world: Annotated[str, typer.Option(help="A world's name, or the path of a file.")] = "graded",
     networks: console.Networks = None,
     seed: console.Seed = None,
     folder: console.QuickFolder = None,

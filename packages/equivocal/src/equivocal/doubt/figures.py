@@ -10,7 +10,7 @@ from matplotlib.ticker import FixedLocator, MaxNLocator, NullLocator
 
 from equivocal.figure_style import COLOURS, apply_style
 
-__all__ = ["draw_example", "draw_frontier", "draw_kinds"]
+__all__ = ["draw_example", "draw_frontier", "draw_kinds", "draw_ladder"]
 
 # colour, marker and the offset of labels from their points, for each kind
 LOOKS = {
@@ -44,6 +44,27 @@ PANELS = {
     "auroc": "AUROC of reversals",
     "seconds": "seconds beyond one network",
 }
+LADDER = (  # kinds, and a part of the name of a setting; the last of those is taken
+    ("constant", ""),
+    ("trained", ""),
+    ("temperature", "held-out"),
+    ("temperature", "logits / 1.5"),
+    ("prior", "v = 0.1"),
+    ("paper's sampler", ""),
+    ("posterior", "b = 1, v = 1"),
+    ("posterior", "sentence"),
+    ("deep ensemble", ""),
+    ("ensemble of posteriors", "b = 1, v = 1"),
+    ("ensemble of posteriors", "sentence"),
+    ("learner-counts", ""),
+    ("learner-pooled", ""),
+    ("learner-form", ""),
+)
+RUNGS = {
+    "kl_reversal": "reversals: nats from the truth",
+    "kl_congruent": "congruent: nats",
+    "spread_ratio": "spread / counting learner's",
+}
 TICKS = [factor * 10.0**power for power in range(-5, 2) for factor in (1, 2, 5)]
 
 
@@ -63,6 +84,7 @@ def draw_frontier(summary: pd.DataFrame) -> Figure:
     summary = summary.sort_values(["kind", "value"], kind="stable")
     variances = summary["prior_variance"].where(summary["kind"] != "prior").fillna(CENTRAL)
     shown = (variances == CENTRAL) | (summary["kind"] == "posterior")
+    shown &= summary["setting"] != "oracle"
     drawn = summary[shown & ~summary["kind"].str.startswith(("learner", "constant"))]
     for kind, own in drawn.groupby("kind", sort=False):
         for variance in variances[own.index].unique():
@@ -150,6 +172,42 @@ def _draw_pareto(axes: Axes, best: pd.DataFrame) -> None:
         text = f"v = {row['prior_variance']:g}"
         axes.annotate(text, point, way, textcoords="offset points", fontsize=6.5, color=colour)
     axes.set(xlim=(low, high), ylim=(floor, ceiling))
+
+
+@apply_style()
+def draw_ladder(summary: pd.DataFrame) -> Figure:
+    """Draw errors and spreads of the kinds that matter, between the constant and the learners.
+
+    Parameters
+    ----------
+    summary : DataFrame
+        As `summarise_frontier` returns it.
+    """
+    kept = [
+        own[own["setting"].str.contains(part, regex=False)].iloc[-1]
+        for kind, part in LADDER
+        if len(own := summary[summary["kind"] == kind])
+        and own["setting"].str.contains(part, regex=False).any()
+    ]
+    rows = pd.DataFrame(kept)
+    figure = Figure(figsize=(9.2, 0.9 + 0.27 * len(rows)))
+    grid = figure.subplots(1, len(RUNGS), sharey=True)
+    for axes, (name, title) in zip(grid, RUNGS.items(), strict=True):
+        for place, (_, row) in enumerate(rows.iterrows()):
+            colour = LOOKS.get(row["kind"], ("black",))[0]
+            ends = [row[f"{name}_low"], row[f"{name}_high"]]
+            axes.plot(ends, [place, place], color=colour, lw=1.6)
+            axes.plot(row[name], place, "o", color=colour, ms=5)
+        axes.set_xlabel(title)
+        axes.grid(axis="x", lw=0.4, color="0.85")
+    grid[0].set_yticks(range(len(rows)), [f"{row['kind']} ({row['setting']})" for row in kept])
+    grid[0].set_ylim(len(rows) - 0.5, -0.5)
+    grid[2].axvline(1, color="0.5", lw=0.8, ls=":")
+    grid[2].set(xscale="log", xlim=(0.2, 20), xticks=[0.5, 1, 2, 5, 10])
+    for axes in grid[1:]:
+        axes.xaxis.set_minor_locator(NullLocator())
+        axes.xaxis.set_major_formatter("{x:g}")
+    return figure
 
 
 @apply_style()

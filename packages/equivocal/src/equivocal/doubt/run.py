@@ -75,7 +75,7 @@ class UncertaintyResult(Result):
 
     def draw(self) -> Figures:
         """Draw the frontier and an example or, where everything is asked, all kinds in rows."""
-        from equivocal.doubt.figures import draw_example, draw_frontier, draw_kinds
+        from equivocal.doubt.figures import draw_example, draw_frontier, draw_kinds, draw_ladder
 
         summary = self.tables["summary"]
         if self.example is None:
@@ -83,12 +83,13 @@ class UncertaintyResult(Result):
         sentences = {name: str(getattr(self.example, name)) for name in ("reversal", "congruent")}
         return {
             "frontier": draw_frontier(summary),
+            "ladder": draw_ladder(summary),
             "example": draw_example(self.tables["example"], sentences, self.example.patient),
         }
 
 
 def compare_uncertainty(
-    world: str | Path | World = "slips",
+    world: str | Path | World = "graded",
     out: str | Path = "runs/doubt",
     *,
     quick: bool = False,
