@@ -8,12 +8,11 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import jax
 import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
-from lastlayer import LastLayer, Posterior, sample_posterior
+from lastlayer import LastLayer, Posterior
 from lastlayer.errors import UserError
 
 
@@ -260,22 +259,6 @@ def test_copies_are_independent(belief):
     for copied in (copy.deepcopy(belief), pickle.loads(pickle.dumps(belief))):
         np.testing.assert_array_equal(copied.predict(X).probability, belief.predict(X).probability)
         assert copied.feature_map.layer is copied.feature_map.module[3]
-
-
-def test_any_number_of_rows_shares_few_programs(caplog):
-    """Compilation is what a first call with a new shape costs; sizes are powers of two here."""
-    rows = np.column_stack([X, np.ones(40)]).astype(np.float32)
-    for method in ("exact-flow", "dropout-deterministic"):
-        posterior = sample_posterior(rows, LABELS, method=method, num_particles=20)
-        ask = (posterior.predict_proba, posterior.predict_sd, posterior.entropies)
-        for call in (*ask, posterior.predict_interval):
-            call(rows[:40])
-        caplog.clear()
-        with jax.log_compiles(True), caplog.at_level("WARNING", "jax"):
-            for n in (33, 37, 39):
-                for call in (*ask, posterior.predict_interval):
-                    call(rows[:n])
-        assert "Finished XLA compilation" not in caplog.text
 
 
 def test_the_three_lines_of_the_page(net):

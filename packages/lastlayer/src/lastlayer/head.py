@@ -7,15 +7,10 @@ PyTorch module (`torch_features`), or takes any callable as ψ; `fit_features` t
 `sample_posterior` gives the posterior of θ = (weights, bias), one row per output; held-out rows
 choose its prior (`prior`), calibrate `out.unfamiliar` (`unfamiliar`) and `out.label_sets`, and make
 the report (`report`).
-
-The method is chosen by the size of the problem: Gaussian variational inference up to K N D² =
-`MOST_WORK`, some ten seconds on one core, and beyond it Laplace's approximation, which needs about
-a tenth of the time and is as good where rows are many. The report says which was used.
 """
 
 import copy
 import json
-import math
 import time
 import warnings
 from collections.abc import Callable
@@ -23,46 +18,25 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import jax
 import numpy as np
 
 from lastlayer.batches import (
-    Rows,
-    agree_on_likelihood,
     collect_rows,
     collect_validation,
     compute_features_of,
-    encode_rows,
     iterate_batches,
-    join_weights,
     list_names,
 )
 from lastlayer.checks import fail
+from lastlayer.fitting import Head, fit_rows
 from lastlayer.info import Info
 from lastlayer.posterior import Posterior, load_posterior
 from lastlayer.predictions import Prediction
-from lastlayer.prior import FEWEST_ROWS
-from lastlayer.problem import Likelihood, Problem
-from lastlayer.report import (
-    HeldOut,
-    MissCurve,
-    Report,
-    average_losses,
-    compare_with_network,
-    compute_losses,
-    measure_labels,
-    measure_misses,
-    report_to_dict,
-)
-from lastlayer.sampling import sample_posterior
+from lastlayer.report import SAVED, MissCurve, Report
 from lastlayer.torch_features import BATCH_SIZE, TorchFeatures, is_module
-from lastlayer.unfamiliar import Familiarity, fit_familiarity
+from lastlayer.unfamiliar import Familiarity
 
 __all__ = ["LastLayer"]
-
-MOST_WORK = 1e11  # K N D² of variational inference on a CPU
-HELD_OUT = 5  # one row in so many is held out where no validation rows are given
-WORSE = 1.01  # times the network's NLL, above which the report warns
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -179,9 +153,10 @@ class LastLayer:
         rows = collect_rows(feature_map, batches, intercept=False)
         if validation is not None:
             validation = collect_validation(feature_map, validation, False, batch_size)
-        return _fit(
-            cls, feature_map, rows, validation, weights, bias, intercept, notes, began, **options
-        )
+        layer = Head(weights, bias, intercept, notes)
+        fitted = fit_rows(rows, validation, layer, **options)
+        fitted["report"] = replace(fitted["report"], seconds=time.perf_counter() - began)
+        return cls(feature_map=feature_map, **fitted)
 
     @classmethod
     def fit_features(
@@ -289,7 +264,7 @@ class LastLayer:
         about: dict[str, Any] = {
             "intercept": self.intercept,
             "names": self.names,
-            "report": report_to_dict(self.report),
+            "report": {name: getattr(self.report, name) for name in SAVED},
         }
         if isinstance(self.feature_map, TorchFeatures):
             network = self.feature_map.compute_fingerprint()
@@ -340,168 +315,6 @@ class LastLayer:
             misses=MissCurve(*parts[MissCurve]),
             report=Report(**about["report"]),
         )
-
-
-def _fit(
-    cls: type[LastLayer],
-    feature_map: Callable[[Any], Any],
-    rows: Rows,
-    beside: Rows | None,
-    weights: Any,
-    bias: Any,
-    intercept: bool | None,
-    notes: list[str],
-    began: float,
-    *,
-    names: Any = None,
-    likelihood: str | None = None,
-    method: str | None = None,
-    groups: Any = None,
-    **options: Any,
-) -> LastLayer:
-    """Fit the posterior to some rows, and measure it on others."""
-    if intercept is None:
-        constant = (np.ptp(rows.features, axis=0) == 0) & (rows.features[0] != 0)
-        intercept = bias is not None or (weights is None and not constant.any())
-    trained = join_weights(weights, bias, intercept)
-    K = None if trained is None else len(trained)
-    names = None if names is None else [str(name) for name in names]
-
-    def encode(some: Rows, classes: list[str] | None) -> tuple[Rows, str, list[str] | None]:
-        """Return rows with numbers for targets and all columns, what they are, and classes."""
-        some, classes = encode_rows(some, classes, K)
-        ones = np.ones_like(some.features[:, :1])
-        psi = np.concatenate([some.features, ones], axis=1) if intercept else some.features
-        return *agree_on_likelihood(some._replace(features=psi), K, likelihood), classes
-
-    rows, kind, classes = encode(rows, names)
-    calls: dict[str, Any] = {"groups": groups}
-    if beside is not None:
-        held, _, _ = encode(beside, classes)
-        used, calls["validation"] = rows, _as_given(held)
-        notes.append(f"held out: {len(held.features):,} rows given as validation")
-    else:
-        left, note = _choose_held_out(len(rows.features), groups)
-        used, held = rows.take(~left) if left.sum() < len(left) else rows, rows.take(left)
-        calls["groups"] = None if groups is None else np.asarray(groups)[~left]
-        notes.append(note)
-    if method is None and (work := _measure_work(used, kind)) > MOST_WORK:
-        method, options = "laplace", {"diagnose": False} | options
-        notes.append(
-            f"method: Laplace's approximation, since K N D² = {work:.1g} is above {MOST_WORK:.0g};"
-            " method='exact-flow' takes about ten times as long"
-        )
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", UserWarning)
-        posterior = sample_posterior(
-            used.features,
-            used.targets,
-            counts=used.counts,
-            likelihood=kind,
-            method=method,
-            trained=trained,
-            **{"prior_variance": "auto"} | options | _drop_unused(calls, options),
-        )
-    told = [str(each.message) for each in caught]
-    for each in told:
-        warnings.warn(each, UserWarning, stacklevel=4)
-    psi, t, c = held
-    problem = Problem.build(psi, t, c, 0.0, 1.0, posterior.likelihood, posterior.mean.dtype)
-    names = _name_outputs(names, classes, len(posterior.mean))
-    report, misses = _measure(posterior, problem, names, trained)
-    report = replace(
-        report,
-        warnings=[*_list_doubts(posterior, report, problem), *told],
-        notes=[*notes, posterior.info.message],
-        seconds=time.perf_counter() - began,
-    )
-    used_counts = None if used.counts is None else used.counts.reshape(len(used.features), -1)
-    seen = None if used_counts is None else used_counts.max(axis=1)
-    return cls(
-        posterior=posterior,
-        feature_map=feature_map,
-        intercept=bool(intercept),
-        names=names,
-        familiarity=fit_familiarity(used.features, psi[problem.row_counts > 0], seen),
-        misses=misses,
-        report=report,
-    )
-
-
-def _as_given(rows: Rows) -> tuple[np.ndarray, ...]:
-    psi, t, c = rows
-    return (psi, t) if c is None else (psi, t, c)
-
-
-def _drop_unused(calls: dict[str, Any], options: dict[str, Any]) -> dict[str, Any]:
-    """Return what chooses a prior, if one is to be chosen."""
-    return calls if isinstance(options.get("prior_variance", "auto"), str) else {}
-
-
-def _choose_held_out(number: int, groups: Any) -> tuple[np.ndarray, str]:
-    """Return which rows to hold out where no validation rows are given, and a note."""
-    units = np.arange(number)
-    if groups is not None:
-        names = np.asarray(groups)
-        if names.shape != (number,):
-            fail(f"groups must have shape ({number},), one per row, got {names.shape}.")
-        units = np.unique(names, return_inverse=True)[1]
-    if number < FEWEST_ROWS or len(np.unique(units)) < HELD_OUT:
-        return np.ones(number, bool), "held out: none, there are too few; measured on the fit's own"
-    left = (np.random.default_rng(0).permutation(units.max() + 1) % HELD_OUT == 0)[units]
-    return left, (
-        f"held out: {left.sum():,} of {number:,} rows, drawn at random; if the network was trained "
-        "on them, pass others as validation"
-    )
-
-
-def _measure_work(rows: Rows, likelihood: str) -> float:
-    """Return K N D² of yes/no outputs on a CPU; elsewhere size chooses no other method."""
-    if likelihood == Likelihood.SOFTMAX or jax.default_backend() != "cpu":
-        return 0.0
-    return float(math.prod(rows.targets.shape)) * rows.features.shape[1] ** 2
-
-
-def _name_outputs(names: list[str] | None, classes: list[str] | None, number: int) -> list[str]:
-    for known in (names, classes, classes[1:] if classes else None):
-        if known is not None and len(known) == number:
-            return known
-    if names is not None:
-        fail(f"names must have {number} entries, one per output, got {len(names)}.")
-    return [str(k) for k in range(number)]
-
-
-def _measure(
-    posterior: Posterior, problem: Problem, names: list[str], trained: np.ndarray | None
-) -> tuple[Report, MissCurve]:
-    """Return what held-out rows say of the posterior."""
-    answers = posterior.predict(problem.features)
-    held = HeldOut(problem, answers.probability, names)
-    own = average_losses(problem, compute_losses(problem, held.probability))
-    trained = None if trained is None else trained.astype(problem.dtype)
-    report = Report(
-        nll={"posterior": own} | compare_with_network(problem, trained),
-        warnings=[],
-        notes=[],
-        seconds=0.0,
-        labels=measure_labels(held, answers),
-        held_out=held,
-    )
-    return report, measure_misses(held)
-
-
-def _list_doubts(posterior: Posterior, report: Report, problem: Problem) -> list[str]:
-    """Return what speaks against using the posterior."""
-    info, doubts = posterior.info, []
-    if not info.converged:
-        doubts.append(info.message)
-    if not info.gaussian_enough and not info.refined.any():
-        doubts.append("a Gaussian is not enough for some outputs; pass refine=True")
-    if "network" in report.nll and report.nll["posterior"] > WORSE * report.nll["network"]:
-        doubts.append("the posterior predicts held-out rows worse than the network")
-    if (rows := int((problem.row_counts > 0).sum())) < FEWEST_ROWS:
-        doubts.append(f"only {rows} held-out rows: what is said of them is uncertain")
-    return doubts
 
 
 def _return_features(features: Any) -> Any:

@@ -16,33 +16,25 @@ Features may be of any size. Where v > 10⁸ that identity loses its digits; E[H
 Beyond a logit of 10¹⁵ the logistic function is a step, and only μ/√v matters.
 
 v is a sum of squares, |ψᵀG|² with P = GGᵀ, which keeps its digits where ψᵀPψ cancels; G is
-triangular, so that this takes half the work of a full matrix. Particles see rows filled up to a
-power of two, so that few programs are compiled.
+triangular, so that this takes half the work of a full matrix. All is NumPy: nothing is compiled.
 """
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from functools import cached_property, partial
+from functools import cached_property
 from statistics import NormalDist
 from typing import Any, NamedTuple
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
 from lastlayer.checks import check_positive, fail
-from lastlayer.compiling import Array, Float
-from lastlayer.logits import Moments, compute_moments
+from lastlayer.logits import compute_moments
 from lastlayer.machine import count_cores, use_one_blas_thread
-from lastlayer.plan import round_to_power_of_two
 
-FEWEST = 64  # rows of a compiled program
+FEWEST = 4_096  # answers for which threads are started
 CHUNK = 1 << 24  # numbers held in memory at a time
-SMALL = 1 << 17  # up to so many numbers are averaged in NumPy
 WIDE = 1e8  # variance of a logit above which E[H(y)] is taken from the density at 0
 STEEP = 1e15  # logits beyond which the logistic function is a step
-
-_average = jax.jit(compute_moments)
 
 
 class Entropies(NamedTuple):
@@ -76,7 +68,7 @@ def compute_logits(
         along = multiply(1.0, factor[k].T, columns)  # Gᵀ as Fortran has it: no copy
         sd[:, k] = np.sqrt(np.einsum("dn,dn->n", along, along))
 
-    threads = count_cores() if len(psi) * len(mean) > FEWEST**2 else 1
+    threads = count_cores() if len(psi) * len(mean) > FEWEST else 1
     with use_one_blas_thread(), ThreadPoolExecutor(threads) as pool:
         list(pool.map(measure, range(len(mean))))
     reach = np.maximum(np.hypot(mu, sd), np.finfo(np.float64).tiny)
@@ -95,13 +87,13 @@ class Gaussian(NamedTuple):
     def average_probability(self) -> np.ndarray:
         """Return E[y], (n, K)."""
         mu, sd = self.mu.astype(self.dtype), self.sd.astype(self.dtype)
-        tail = np.clip(average_logistic(mu, sd**2).tail, 0, 1)
+        tail = np.clip(compute_moments(mu, sd**2).tail, 0, 1)
         return np.where(mu > 0, 1 - tail, tail)
 
     def compute_sd(self) -> np.ndarray:
         """Return the standard deviation of y, (n, K)."""
-        with jax.enable_x64(True):  # Var y = E y (1 − E y) − E y(1 − y), which cancels
-            tail, slope, _ = average_logistic(self.mu, self.sd**2)
+        tail, slope, _ = compute_moments(self.mu, self.sd**2)
+        # Var y = E y (1 − E y) − E y(1 − y), which cancels
         return np.sqrt(np.maximum(tail * (1 - tail) - slope, 0)).astype(self.dtype)
 
     def compute_quantiles(self, levels: tuple[float, ...]) -> np.ndarray:
@@ -113,8 +105,7 @@ class Gaussian(NamedTuple):
     def compute_entropies(self) -> np.ndarray:
         """Return total, expected and their difference, maths (25), (n, K, 3)."""
         v = self.sd**2
-        with jax.enable_x64(True):
-            tail, slope, excess = average_logistic(self.mu, v)
+        tail, slope, excess = compute_moments(self.mu, v)
         p = np.clip(tail, np.finfo(np.float64).tiny, 1)
         total = -(p * np.log(p) + (1 - p) * np.log1p(-p))
         # E log(1+e^a) − μ E σ − v E σ'; written for −|μ|, whose terms do not cancel
@@ -140,35 +131,30 @@ class Particles(NamedTuple):
     def compute_quantiles(self, levels: tuple[float, ...]) -> np.ndarray:
         """Return the quantiles of y, (n, K, levels)."""
         ends = np.array(levels, self.psi.dtype)
-        return self._apply(lambda y: jnp.quantile(y, ends, axis=1).transpose(2, 1, 0))
+        return self._apply(lambda y: np.quantile(y, ends, axis=1).transpose(2, 1, 0))
 
     def compute_entropies(self) -> np.ndarray:
         """Return total, expected and their difference, maths (25); (n, 1, 3) for a softmax."""
         both = self._apply(_average_class_entropies if self.softmax else _average_entropies)
         return _stack(both[..., 0], both[..., 1], self.psi.dtype)
 
-    def _apply(self, summarise: Callable[[Array], Array]) -> np.ndarray:
-        """Summarise some rows at a time, in the precision of the particles."""
-        K, J, _ = self.values.shape
-        rows = 1 << max(0, (CHUNK // (K * J)).bit_length() - 1)
-        exact = self.values.dtype == np.float64
-        with jax.enable_x64(exact), jax.default_matmul_precision("highest"):
-            starts = range(0, len(self.psi), rows)
-            parts = [self._summarise(self.psi[i : i + rows], summarise) for i in starts]
-        return np.concatenate(parts)
+    def _apply(self, summarise: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
+        """Summarise the probabilities of all particles, (K, J, n), of some rows at a time."""
+        from scipy.special import expit, softmax  # JAX requires SciPy, but does not load it
 
-    def _summarise(self, psi: np.ndarray, summarise: Callable[[Array], Array]) -> np.ndarray:
-        """Summarise the probabilities of all particles, (K, J, n), rows filled up to few sizes."""
-        n, D = psi.shape
+        K, J, D = self.values.shape
+        rows = max(1, CHUNK // (K * J))
         # so that no sum overflows; logits of this size mean certainty in any case
         heaviest = max(float(np.abs(self.values).max()), 1.0)
-        most = float(np.finfo(psi.dtype).max) / 16 / D / heaviest
-        largest = np.abs(psi).max(axis=1, keepdims=True)
-        if largest.max() > most:
-            psi = psi * (most / np.maximum(largest, most))
-        filled = np.zeros((max(FEWEST, round_to_power_of_two(n)), D), psi.dtype)
-        filled[:n] = psi
-        return np.asarray(summarise(_predict_each(filled, self.values, self.softmax)))[:n]
+        most = float(np.finfo(self.psi.dtype).max) / 16 / D / heaviest
+        parts = []
+        for start in range(0, len(self.psi), rows):
+            psi = self.psi[start : start + rows]
+            largest = np.abs(psi).max(axis=1, keepdims=True)
+            psi = psi * np.minimum(1, most / np.maximum(largest, most))
+            logits = np.matmul(self.values, psi.T)
+            parts.append(summarise(softmax(logits, axis=0) if self.softmax else expit(logits)))
+        return np.concatenate(parts)
 
 
 class Prediction:
@@ -260,37 +246,15 @@ def _stack(total: np.ndarray, expected: np.ndarray, dtype: np.dtype) -> np.ndarr
     return np.stack([total, expected, total - expected], axis=-1).astype(dtype)
 
 
-def average_logistic(mu: np.ndarray, v: np.ndarray) -> Moments:
-    """Return expectations over a ~ N(μ, v) as NumPy arrays; similar sizes share a program."""
-    if mu.size <= SMALL:
-        return compute_moments(mu, v)
-    size = round_to_power_of_two(mu.size)
-    found = jax.device_get(_average(*(np.resize(x, size) for x in (mu, v))))
-    return Moments(*(x[: mu.size].reshape(mu.shape) for x in found))
+def _average_entropies(y: np.ndarray) -> np.ndarray:
+    each = [_compute_entropy(part) + _compute_entropy(1 - part) for part in (y.mean(axis=1), y)]
+    return np.stack([each[0].T, each[1].mean(axis=1).T], axis=-1)
 
 
-@partial(jax.jit, static_argnames="softmax")
-def _predict_each(
-    psi: Float[Array, "n D"], particles: Float[Array, "K J D"], softmax: bool
-) -> Float[Array, "K J n"]:
-    """Return the probabilities that each particle gives to each row."""
-    logits = jnp.matmul(particles, psi.T)
-    return jax.nn.softmax(logits, axis=0) if softmax else jax.nn.sigmoid(logits)
+def _average_class_entropies(y: np.ndarray) -> np.ndarray:
+    total, each = (_compute_entropy(part).sum(axis=0) for part in (y.mean(axis=1), y))
+    return np.stack([total, each.mean(axis=0)], axis=-1)[:, None]
 
 
-@jax.jit
-def _average_entropies(y: Float[Array, "K J n"]) -> Float[Array, "n K 2"]:
-    total = _compute_binary_entropy(y.mean(axis=1)).T
-    return jnp.stack([total, _compute_binary_entropy(y).mean(axis=1).T], axis=-1)
-
-
-@jax.jit
-def _average_class_entropies(y: Float[Array, "K J n"]) -> Float[Array, "n 1 2"]:
-    entropy = jax.scipy.special.entr
-    total = entropy(y.mean(axis=1)).sum(axis=0)
-    return jnp.stack([total, entropy(y).sum(axis=0).mean(axis=0)], axis=-1)[:, None]
-
-
-def _compute_binary_entropy(p: Float[Array, "*n"]) -> Float[Array, "*n"]:
-    p = jnp.clip(p, 0, 1)
-    return jax.scipy.special.entr(p) + jax.scipy.special.entr(1 - p)
+def _compute_entropy(p: np.ndarray) -> np.ndarray:
+    return -p * np.log(np.maximum(p, np.finfo(p.dtype).tiny))

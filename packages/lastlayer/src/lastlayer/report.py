@@ -12,8 +12,7 @@ R the mean loss of n held-out rows; the expected loss of another, exchangeable r
 (Angelopoulos, Bates, Fisch, Lei & Schuster 2024, Conformal risk control, ICLR, theorem 1).
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,6 +24,7 @@ from lastlayer.problem import Likelihood, Problem
 
 BINS = 10  # of equally many rows, for the calibration error
 DRAWS, LEVEL = 100, 0.9  # of the bootstrap, and of the intervals that it gives
+SAVED = ("nll", "warnings", "notes", "labels", "seconds")  # fields of a report
 RECALL = 0.9  # for which the table of labels gives a threshold
 
 
@@ -55,9 +55,9 @@ class Report:
     nll: dict[str, float]
     warnings: list[str]
     notes: list[str]
-    seconds: float
     labels: dict[str, list[Any]]
-    held_out: "HeldOut | None" = field(default=None)
+    seconds: float = 0.0
+    held_out: "HeldOut | None" = None
 
     @property
     def ok(self) -> bool:
@@ -264,9 +264,3 @@ def find_threshold(
     found = np.where(served, p[place], np.nan)
     low, high = np.nanquantile(found[1:], [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
     return float(found[0]), float(low), float(high)
-
-
-def report_to_dict(report: Report) -> Mapping[str, Any]:
-    """Return what is saved of a report, as plain values."""
-    names = ("nll", "warnings", "notes", "seconds", "labels")
-    return {name: getattr(report, name) for name in names}
