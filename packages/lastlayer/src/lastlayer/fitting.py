@@ -64,8 +64,9 @@ def fit_rows(
     def encode(some: Rows, classes: list[str] | None) -> tuple[Rows, str, list[str] | None]:
         """Return rows with numbers for targets and all columns, what they are, and classes."""
         some, classes = encode_rows(some, classes, K)
-        ones = np.ones((len(some.features), int(intercept)), some.features.dtype)
-        some = some._replace(features=np.concatenate([some.features, ones], axis=1))
+        if intercept:
+            ones = np.ones_like(some.features[:, :1])
+            some = some._replace(features=np.concatenate([some.features, ones], axis=1))
         return *agree_on_likelihood(some, K, likelihood), classes
 
     rows, kind, classes = encode(rows, None if names is None else [str(name) for name in names])

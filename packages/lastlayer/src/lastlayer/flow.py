@@ -62,7 +62,6 @@ class FlowRule(NamedTuple):
     """The parts in which the flow and Laplace's approximation differ; static under jit."""
 
     expectation: Expectation
-    merit_has_spread: bool = True  # merit: the evidence bound, else the log posterior at m
     corrections: int = 8  # largest number of corrections of the mean after each step
 
 
@@ -287,7 +286,7 @@ def judge_proposal(
         proposal.log_det,
         proposal.damping,
     )
-    spread = (factor**2).sum(axis=(1, 2)) - log_det if rule.merit_has_spread else 0.0
+    spread = (factor**2).sum(axis=(1, 2)) - log_det
     bound = sums.log_likelihood - 0.5 * ((mean**2).sum(axis=1) + spread)  # maths (4)
     noise = xp.abs(bound) + xp.abs(log_det) + mean.shape[1]
     noise = ROUND_OFF * np.finfo(s.dtype).eps * noise

@@ -22,8 +22,8 @@ The log-likelihood of a yes/no output, docs/maths.md (2), is written as a sum of
     log p(t | a) = t a − c log(1 + e^a)
                  = −( t max(−a, 0) + (c − t) max(a, 0) + c log(1 + e^(−|a|)) ),
 
-which keeps its digits. It is averaged over a ~ N(μ, v) (`average_by_quadrature`), or taken at the
-mean (`evaluate_at_mean`). NumPy arrays are computed by NumPy, others by JAX.
+which keeps its digits. It is averaged over a ~ N(μ, v) (`average_by_quadrature`). NumPy arrays are
+computed by NumPy, others by JAX.
 """
 
 from collections.abc import Callable
@@ -213,13 +213,3 @@ def average_by_quadrature(mu: Any, v: Any, block: Block) -> RowTerms:
     moments = compute_moments(mu, v)
     log_likelihood = compute_log_likelihood(mu, moments.excess, block)
     return RowTerms(_compute_error(mu, moments.tail, block), moments.slope, log_likelihood)
-
-
-def evaluate_at_mean(mu: Any, v: Any, block: Block) -> RowTerms:
-    """Return the log-likelihood at m and its derivatives, without regard to the variance."""
-    del v
-    xp = choose_namespace(mu)
-    e = xp.exp(-xp.abs(mu))
-    tail = e / (1 + e)
-    log_likelihood = compute_log_likelihood(mu, xp.log1p(e), block)
-    return RowTerms(_compute_error(mu, tail, block), tail * (1 - tail), log_likelihood)

@@ -208,9 +208,11 @@ def _assemble(problem: Problem, parts: list[Part], made: Provenance) -> Posterio
         draws = _to_weights(problem, outcome.particles)
     else:
         assert outcome.factor is not None, "a method gives particles or a factor"
+        factor = np.require(outcome.factor, requirements="W")  # a large array: scaled in place
+        factor *= problem.prior_scale[..., None]
         draws = Draws(
             mean=_to_weights(problem, outcome.mean),
-            factor=outcome.factor * problem.prior_scale[..., None],
+            factor=factor,
             num_particles=made.settings.num_particles,
             seed=made.settings.seed,
         )
