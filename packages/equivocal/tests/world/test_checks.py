@@ -27,16 +27,6 @@ def problems_of(text: str) -> list[str]:
             "my.toml [actions.chase] agent: unknown word 'dgo': did you mean 'dog'?",
         ),
         (
-            'then = "mouse"',
-            'then = "moose"',
-            "my.toml [actions.chase] patient: unknown word 'moose': did you mean 'mouse'?",
-        ),
-        (
-            'when = { agent = "cat" }',
-            'when = { agent = "catt" }',
-            "my.toml [actions.chase] patient: unknown word 'catt': did you mean 'cat'?",
-        ),
-        (
             "dog = 0.6, cat = 0.3",
             "dog = 0.6, cat = 0.2",
             "my.toml [actions.chase] agent: … sum to 0.9 … '1/3'",
@@ -58,18 +48,8 @@ def problems_of(text: str) -> list[str]:
         ),
         (
             'roles = ["agent", "action", "patient", "place"]',
-            'roles = ["agent", "action", "patient", "place", "agent"]',
-            "my.toml [roles]: duplicate 'agent'",
-        ),
-        (
-            'roles = ["agent", "action", "patient", "place"]',
             'roles = ["agent", "action", "patient", "place", "tool"]',
             "my.toml roles: no action fills the role 'tool'",
-        ),
-        (
-            "[groups]",
-            "[groups]\ndog = ['cat']",
-            "duplicate name 'dog'",
         ),
         (
             'beings = ["children", "animals"]',
@@ -80,16 +60,6 @@ def problems_of(text: str) -> list[str]:
             'order = ["agent", "action", "patient", "place"]',
             'order = ["agent", "action", "pateint", "place"]',
             "my.toml [[constructions]] active: unknown role 'pateint': did you mean 'patient'?",
-        ),
-        (
-            'markers = { place = "on" }',
-            'markers = { place = "onn" }',
-            "my.toml [[constructions]] active: unknown marker 'onn': did you mean 'on'?",
-        ),
-        (
-            'markers = { place = "on" }',
-            "",
-            "my.toml [markers]: no construction uses the marker 'on'",
         ),
         (
             "mentioned = {",
@@ -108,7 +78,6 @@ def problems_of(text: str) -> list[str]:
             "my.toml [actions.chase] agent: a probability is a number such as 0.25",
         ),
         ("dog = 0.6, cat", "dog = -0.6, cat", "finite and not negative, got -0.6"),
-        ("dog = 0.6, cat", "dog = nan, cat", "finite and not negative, got nan"),
         (
             '    { then = ["dog", "ball"] }, # otherwise\n',
             "",
@@ -132,26 +101,6 @@ def problems_of(text: str) -> list[str]:
         ),
         ("[verbs]", "[verbs", "my.toml is not TOML: Expected ']'"),
         (
-            'dog = ["animal"',
-            'cat = ["animal", "x"]\ndog = ["animal"',
-            "a name may stand only once in a table",
-        ),
-        (
-            'mouse = ["mice"]',
-            'mouse = ["cat"]',
-            "my.toml [forms]: 'cat' is a spelling of both 'cat' and 'mouse'",
-        ),
-        (
-            "find = { past",
-            "fnd = { past",
-            "my.toml [verbs]: unknown word 'fnd': did you mean 'find'?",
-        ),
-        (
-            "[actions.find]",
-            "[actions.finde]",
-            "my.toml [actions.finde]: unknown word 'finde': did you mean 'find'?",
-        ),
-        (
             'description = "Animals',
             'features = ["person", "child"]\ndescription = "Animals',
             "unknown feature 'female'; add it to `features`.",
@@ -163,19 +112,9 @@ def problems_of(text: str) -> list[str]:
             "my.toml [[constructions]] active: a sentence about action 'find' may be empty",
         ),
         (
-            'place = "lawn"\n',
-            'place = "nobody"\n[words.nobody]\n',
-            "my.toml [actions.chase] place: 'nobody' stands for no word",
-        ),
-        (
             "[actions.find]",
             "[actions.verbs]",
             "my.toml [actions.verbs]: … word 'verbs'",
-        ),
-        (
-            'place = "lawn"\n',
-            'palce = "lawn"\n',
-            "my.toml [actions.chase]: unknown role 'palce': did you mean 'place'",
         ),
         (
             '    { when = { agent = "cat" }, then = "mouse" },\n',
@@ -191,11 +130,6 @@ def problems_of(text: str) -> list[str]:
             'description = "Animals',
             'unused_features = ["wings"]\ndescription = "Animals',
             "my.toml unused_features: … 'wings' … `features`",
-        ),
-        (
-            'on = ["on", "in"]',
-            'on = ["on", "dog"]',
-            "my.toml [markers]: 'dog' is a spelling of both 'dog' and 'on'",
         ),
         (
             'mouse = ["mice"]',
@@ -218,7 +152,6 @@ def problems_of(text: str) -> list[str]:
             "my.toml [words.animals] dog: … 'role:dog' … rename it",
         ),
         ('name = "garden"', 'name = " "', "my.toml [name]: ' ' … empty"),
-        ("weight = 2", "weight = true", "my.toml [actions.chase] weight: a weight is a number"),
         (
             'roles = ["agent", "action", "patient", "place"]',
             'roles = "agent"',
@@ -226,30 +159,14 @@ def problems_of(text: str) -> list[str]:
         ),
         ("[[constructions]]", "[constructions]", "write each construction under [[constructions]]"),
         (
-            "agent = { dog = 0.6, cat = 0.3, boy = 0.1 }",
-            "agent = { animals = 1.0 }",
-            "my.toml [actions.chase] agent: 'animals' is not a single word",
-        ),
-        (
             'when = { agent = "cat" }',
             'when = { action = "chase" }',
             "my.toml [actions.chase] patient: `when` … 'action'",
         ),
-        ('roles = ["agent",', 'roles = ["weight", "agent",', "a role cannot be called 'weight'"),
         (
             'markers = { place = "on" }',
             'markers = { place = "on" }\nadds = { place = "open" }',
             "my.toml [[constructions]] active: `adds` gives 'open', which some word has anyway",
-        ),
-        (
-            'markers = { place = "on" }',
-            'markers = { place = "on" }\nfeatures = ["open"]',
-            "unknown key 'features'; it belongs at the top of the file, above the first table.",
-        ),
-        (
-            '"barks", "dog"]',
-            '"barks", "dog", ""]',
-            "my.toml [words.animals] dog: feature '' is empty",
         ),
         ('name = "garden"', 'name = "gar\\u001bden"', "has a control character; remove it."),
         (

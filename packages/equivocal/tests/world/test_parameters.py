@@ -94,8 +94,6 @@ def test_a_file_whose_name_has_a_colon_comes_first(path: Path) -> None:
         ("a/b.toml:rare=1", ("a/b.toml", ":rare=1")),
         ("C:\\a=b.toml", ("C:\\a=b.toml", "")),
         ("C:\\my.toml:rare=1", ("C:\\my.toml", ":rare=1")),
-        ("odd:name", ("odd:name", "")),
-        ("x:y=1:z=2", ("x:y=1", ":z=2")),
     ],
 )
 def test_names_are_split_from_values(name: str, parts: tuple[str, str]) -> None:
@@ -107,16 +105,12 @@ def test_names_are_split_from_values(name: str, parts: tuple[str, str]) -> None:
     [
         ("slips:rar=0.1", "world 'slips': unknown parameter 'rar': did you mean 'rare'?"),
         ("slips:rare=0.3", "world 'slips': parameter 'rare' must be from 0 to 0.2, got 0.3."),
-        ("slips:rare=-0.1", "must be from 0 to 0.2, got -0.1."),
         ("slips:rare=much", "parameter 'rare': this should be a number .* got 'much'"),
-        ("slips:rare=", "parameter 'rare': this should be a number .* got ''"),
         ("slips:rare=nan", "this should be a number"),
-        ("slips:rare=1e999", "this should be a number"),
         ("slips:rare=1/0", "divides by zero"),
         ("slips:rare=0.1,slip", "'slip' is not name=value"),
         ("slips:rare=0.1,rare=0.1", "'rare=0.1' has a name twice"),
         ("slipps:rare=0.1", "there is no world 'slipps': did you mean 'slips'?"),
-        ("slips:rare", "there is no world 'slips:rare': did you mean 'slips'?"),
         ("paper:rare=0.1", "world 'paper' has no parameters, got rare; leave them out"),
     ],
 )
@@ -139,18 +133,9 @@ def test_a_value_given_twice_is_refused() -> None:
     [
         ('cat = "lazy"', 'cat = "lasy"', "unknown parameter 'lasy': did you mean 'lazy'?"),
         ("default = 0.3", "default = 0.95", "[parameters.lazy]: the default 0.95 is not from 0 to"),
-        ("default = 0.3", "default = true", "[parameters.lazy.default]: this should be a number"),
         ("default = 0.3, ", "", "[parameters.lazy]: the key 'default' is missing"),
-        ("most = 0.9", "moost = 0.9", "[parameters.lazy]: unknown key 'moost': did you mean"),
         ("lazy = {", "lambda = {", "[parameters.lambda]: the name of a parameter"),
-        ("spare = {", "'s p' = {", "[parameters.s p]: the name of a parameter"),
-        (
-            "spare = {",
-            "more = 1\nspare = {",
-            "[parameters.more]: 1 is wrong: this should be",
-        ),
         ("spare = {", "idle = { default = 0 }\nspare = {", "nothing uses the parameter 'idle'"),
-        ("[parameters]", "[parametres]", "unknown key 'parametres': did you mean 'parameters'?"),
         ('"2*spare"', '"5*spare"', "is at most 1, got 1.25; lower it"),
         ('"8*spare"', '"spare - 1"', "finite and not negative, got 'spare - 1' (-0.75)"),
         ('"8*spare"', '"0*spare"', "no event has the word"),
@@ -199,15 +184,10 @@ def test_a_world_extends_one_of_the_package(paper: World) -> None:
     ("text", "expected"),
     [
         ("1/3", Fraction(1, 3)),
-        (" 0.25 ", Fraction(1, 4)),
         ("1e-3", Fraction(1, 1000)),
-        ("2.5E+1", Fraction(25)),
-        (".5", Fraction(1, 2)),
         ("1 - 2*rare", Fraction(98, 100)),
         ("(1 - rare)/2", Fraction(99, 200)),
-        ("-(rare - 3*slip_2)", Fraction(29, 100)),
         ("1 - 1/2 - 1/3", Fraction(1, 6)),  # from the left
-        ("2 + 3 * 4 / 6", Fraction(4)),
         ("+rare", Fraction(1, 100)),  # the hundredth, and not the float nearest to it
     ],
 )
