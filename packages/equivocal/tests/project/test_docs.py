@@ -52,7 +52,7 @@ def run_command(line: str, folder: Path, expected: int) -> str:
         capture_output=True,
         text=True,
         env=os.environ | {"JAX_PLATFORMS": "cpu", "COLUMNS": "80"},
-        timeout=300,
+        timeout=600,
         check=False,
     )
     assert result.returncode == expected, f"{line}\n{result.stdout}\n{result.stderr}"
