@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from equivocal.people.r_scripts import quote_name
 from equivocal.people.run_compare import compare_trials
 from equivocal.people.simulate import Experiment, simulate
 from equivocal.people.trial_tables import Columns
@@ -91,7 +92,10 @@ def run_lme4(folder: Path) -> dict[str, Fit]:
         ({"slopes": True, "controls": ["length"], "measure": ["surprise"]}, {}),
         ({"by": "half"}, {}),
         ({"family": "binomial"}, {"response": "said=yes"}),
-        ({"family": "binomial", "slopes": True}, {"response": "said=yes"}),
+        (
+            {"family": "binomial", "slopes": True, "measure": ["surprise"]},
+            {"response": "said=yes"},
+        ),
         (
             {"family": "binomial", "controls": ["length"], "spillover": 1},
             {"response": "share", "counts": "n"},
@@ -111,11 +115,10 @@ def test_lme4_agrees_with_our_fits(tmp_path: Path, sizes, how, columns) -> None:
     unit = 1.0 if how.get("family") == "binomial" else trials["response"].std()
     apart, shifts, errors = [], [], []
     for model, row in zip(pairs, table.to_dict("records"), strict=True):
-        measure = row["measure"].replace(":", "_")  # as in R
-        found, name = theirs[model], f"z_{measure}"
+        found, name = theirs[model], quote_name(f"z_{row['measure']}")
         apart.append(abs(found.log_likelihood - row["log_likelihood"]))
         shifts.append(abs(found.estimates[name] / unit - row["std_estimate"]))
-        error = row["se"] * trials[measure].std()
+        error = row["se"] * trials[row["measure"]].std()
         errors.append(abs(found.errors[name] - error) / unit)
     assert max(apart) < LIKELIHOOD
     assert max(shifts) < ESTIMATES

@@ -1,5 +1,6 @@
 """Comparisons of models with and without measures, and the scripts of the same models for R."""
 
+import json
 import re
 from dataclasses import replace
 
@@ -10,12 +11,7 @@ import pytest
 from equivocal.people.designs import Model
 from equivocal.people.join import join
 from equivocal.people.models import check_size, compare_models
-from equivocal.people.r_scripts import (
-    choose_r_names,
-    name_columns,
-    write_formula,
-    write_script,
-)
+from equivocal.people.r_scripts import list_columns, write_formula, write_script
 from equivocal.people.simulate import Experiment, estimate_power, simulate
 from equivocal.statistics import RandomPart, fit_mixed
 from lastlayer.errors import UserError
@@ -207,20 +203,12 @@ def test_every_name_in_a_script_is_a_column_of_its_data() -> None:
     measures["my kind"] = np.where(np.arange(len(measures)) % 3 == 0, "noun", "verb")
     found = compare_models(join(trials, measures, (), ["my kind"]), log=True, slopes=True)
     script = write_script(found)
-    assert "trials$my_kind <- factor(trials$my_kind)" in script
+    assert 'trials[["my kind"]] <- factor(trials[["my kind"]])' in script
     assert write_formula(found, Model(("rival (2)",), ("rival (2)",))) == (
-        "log(response) ~ 1 + my_kind + z_rival_2 + (1 + z_rival_2 | participant) + (1 | item)"
+        "log(response) ~ 1 + `my kind` + `z_rival (2)` + (1 + `z_rival (2)` | participant) + "
+        "(1 | item)"
     )
-    columns = set(found.joined.trials.rename(columns=name_columns(found.joined)))
-    assert set(re.findall(r"scale\(trials\$([\w.]+)\)", script)) == {"surprise", "rival_2"}
-    read = {name for name in re.findall(r"trials\$([\w.]+)", script) if not name.startswith("z_")}
-    assert read <= columns
-
-
-def test_names_are_valid_in_r_and_overwrite_nothing() -> None:
-    """No `z_surprise`, which R would overwrite with ours."""
-    odd = ["surprise (nats)", "a__b", "_", "½", "(item)", "position", "z_surprise", "surprise"]
-    names = choose_r_names(odd)
-    assert " ".join(names.values()) == (
-        "surprise_nats a_b x x_2 item_2 position x_z_surprise surprise"
-    )
+    read = set(map(json.loads, re.findall(r"trials\[\[(\".*?\")\]\]", script)))
+    made_there = {f"z_{name}" for name in found.joined.measures}
+    assert read - made_there <= set(list_columns(found.joined))
+    assert made_there < read

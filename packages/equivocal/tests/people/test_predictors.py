@@ -26,6 +26,8 @@ def test_spillover_through_a_join(tmp_path: Path) -> None:
     MEASURES.to_csv(tmp_path / "m.csv", index=False)
     rows = [(p, i, k, 300.0) for p in "pq" for i in "ab" for k in (1, 2)]
     table = pd.DataFrame(rows, columns=["participant", "item", "region", "rt"])
+    words = MEASURES.set_index(["item", "position"])["word"]
+    table["word"] = [words[i, str(k)] for i, k in zip(table["item"], table["region"], strict=True)]
     table.to_csv(tmp_path / "d.csv", index=False)
     files, columns = (tmp_path / "d.csv", tmp_path / "m.csv"), Columns(position="region")
     joined = join_files(*files, columns, controls=["length"], spillover=1)
@@ -82,9 +84,8 @@ def test_length_is_that_of_the_words_that_were_read(tmp_path: Path) -> None:
     pairs = lagged.trials[["length", "length_previous"]].to_numpy().tolist()
     assert pairs == [[6, 12], [4, 4], [3, 9]]
     (tmp_path / "d.csv").write_text(trials.replace(",word,", ",text,"))
-    found = join_files(*files, Columns(), controls=["length"])
-    assert found.trials["length"].tolist() == [9, 3, 3, 4, 9, 3]
-    assert found.notes[1].endswith("no column word, so length is that of the measures' words")
+    with pytest.raises(UserError, match="the trials have no column word to count it from"):
+        join_files(*files, Columns(), controls=["length"])
     (tmp_path / "d.csv").write_text(trials)
     (tmp_path / "m.csv").write_text(
         measures.replace("update", "length,update")

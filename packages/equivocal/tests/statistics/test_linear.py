@@ -44,7 +44,7 @@ def test_correlated_effects_agree_with_the_multivariate_normal(response: str) ->
     assert fit.parameters == 2 + 4 + 1
     apart = [people, RandomPart("slope", people.level, X[:, 1]), items]
     assert fit.log_likelihood > fit_mixed(y, X, apart).log_likelihood - 1e-6
-    assert (fit.note == "the correlation of intercept and slope is ±1") == (response != "given")
+    assert (fit.note == "correlations of ±1: intercept and slope") == (response != "given")
 
 
 def test_restricted_likelihood_agrees_with_that_of_contrasts() -> None:

@@ -9,7 +9,6 @@ predictors     measures of previous words, length, interactions
 designs        fixed and random effects of the models
 responses      responses that models can take
 models         mixed models with and without each measure (fitted by `equivocal.statistics`)
-pooling        estimates of the models of all networks, by Rubin's rules
 r_scripts      the same models for lme4
 
 `equivocal people simulate` (`run_simulate`): `simulate` makes experiments with a known effect and

@@ -27,7 +27,6 @@ from equivocal.people.trial_tables import convert_to_numbers
 from equivocal.world.spelling import drop_articles, split_words
 from lastlayer.errors import UserError, join_names
 
-REGIONS = ("last", "sum", "each")
 Region = Literal["last", "sum", "each"]
 OUTSIDE = "not in the measures"
 GERMAN = {"der", "die", "das", "dem", "den", "des"}

@@ -108,12 +108,8 @@ def join_files(
             controls.append("words_read")
             notes.append("words_read, the number of words in each sum, is a control")
     if "length" in controls and not {"length"} & {*trials, *words}:
-        if "word" in trials:
-            lags = spillover if "position" in trials else 0
-            trials = add_previous_words(add_length(trials), lags, ["length"])
-        else:
-            notes.append("the trials have no column word, so length is that of the measures' words")
-            words = add_length(words)
+        lags = spillover if "position" in trials else 0
+        trials = add_previous_words(add_length(trials), lags, ["length"])
     lagged = [name for name in controls if name in words.select_dtypes("number")]
     lagged = [*tables.choose_measures(words, chosen), *lagged]
     words = add_previous_words(words, spillover, list(dict.fromkeys(lagged)))

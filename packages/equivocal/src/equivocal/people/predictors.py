@@ -72,8 +72,8 @@ def add_length(table: pd.DataFrame) -> pd.DataFrame:
     """Add `length`, the letters and digits of each word."""
     if "word" not in table:
         raise UserError(
-            "--control length: no table has that column, nor a column word to count it from; add "
-            "one of the two."
+            "--control length: no table has that column, and the trials have no column word to "
+            "count it from; add one of the two."
         )
     counts = table["word"].map(lambda word: sum(map(str.isalnum, word)), na_action="ignore")
     return table.assign(length=counts.astype(float))

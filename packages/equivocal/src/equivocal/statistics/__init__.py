@@ -3,6 +3,7 @@
 fits      random effects, with correlations, and what a fit estimates
 linear    normal noise: `fit_mixed`
 logistic  answers and proportions, by the Laplace approximation: `fit_logistic`
+pooling   fits with the measures of several networks
 blocks    the curvature of a logistic model, as the block matrix that crossed groups make it
 """
 

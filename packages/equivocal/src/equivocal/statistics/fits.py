@@ -21,7 +21,7 @@ import numpy as np
 from scipy import stats
 from threadpoolctl import ThreadpoolController
 
-from lastlayer.errors import UserError
+from lastlayer.errors import UserError, join_names
 
 LEVEL = 0.95  # confidence level of intervals
 ALIKE = 1 - 1e-5  # a correlation beyond this counts as ±1
@@ -172,7 +172,8 @@ def describe_parts(
     zero = [name for name, sd in sds.items() if sd < flat]
     perfect = [" and ".join(pair) for pair, r in correlations.items() if abs(r) > ALIKE]
     notes = [f"no variance left for {' and '.join(zero)}"] if zero else []
-    notes += [f"the correlation of {pair} is ±1" for pair in perfect]
+    if perfect:
+        notes.append(f"correlations of ±1: {join_names(perfect, most=2)}")
     return sds, correlations, "; ".join(notes)
 
 

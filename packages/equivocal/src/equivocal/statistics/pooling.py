@@ -23,7 +23,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import stats
 
-from equivocal.statistics import LEVEL, MixedFit
+from equivocal.statistics.fits import LEVEL, MixedFit
 
 
 @dataclass(frozen=True)
