@@ -126,3 +126,11 @@ def test_a_sum_without_one_of_its_times_is_no_response(tmp_path: Path) -> None:
     assert found.unmatched["reason"].tolist() == ["no response"]
     with pytest.raises(UserError, match="no trial can be aligned"):
         join_text(tmp_path, TRIALS.replace("eats", "ate"))
+
+
+def test_conditions_that_only_the_measures_have(tmp_path: Path) -> None:
+    trials = TRIALS.replace(",condition,", ",kind,")
+    (tmp_path / "t.csv").write_text(trials)
+    (tmp_path / "m.csv").write_text(MEASURES + "1,b,2,woman,4\n")
+    with pytest.raises(UserError, match="several words for item 1, position 2, one of them 'wom"):
+        join_files(tmp_path / "t.csv", tmp_path / "m.csv", Columns(position="n"))

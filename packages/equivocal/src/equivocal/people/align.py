@@ -29,6 +29,7 @@ from lastlayer.errors import UserError, join_names
 
 Region = Literal["last", "sum", "each"]
 OUTSIDE = "not in the measures"
+NOWHERE = "-1"  # the position of words of an item that the measures lack
 GERMAN = {"der", "die", "das", "dem", "den", "des"}
 GERMAN |= {"ein", "eine", "einem", "einen", "einer", "eines"}
 Sentence = tuple[tuple[str, tuple[str, ...]], ...]  # position and words of each constituent
@@ -123,7 +124,13 @@ def _collect_sentences(
     measures: pd.DataFrame, keys: list[str]
 ) -> dict[tuple[object, ...], Sentence]:
     """Return the constituents of every sentence in order, by item and condition."""
-    table = measures[[*keys, "position", "word"]].dropna().drop_duplicates([*keys, "position"])
+    table = measures[[*keys, "position", "word"]].dropna().drop_duplicates()
+    for first in table[table.duplicated([*keys, "position"])].to_dict("records"):
+        raise UserError(
+            f"the measures have several words for item {first['item']}, position "
+            f"{first['position']}, one of them {first['word']!r}; name the column of the trials "
+            "that tells them apart (--condition), or keep one kind with --where."
+        )
     place = pd.to_numeric(table["position"], errors="coerce")
     table = table.assign(place=place).sort_values("place", kind="stable")
     return {
@@ -155,7 +162,7 @@ def align_reading(words: Sequence[str], numbers: Sequence[object], sentence: Sen
     """
     none = ("",) * len(words)
     if not sentence:  # the join says why
-        return Reading(("0",) * len(words), none)
+        return Reading((NOWHERE,) * len(words), none)
     rows = [compare_words(word) for word in words]
     expected = dict(sentence)
     if all(
@@ -300,7 +307,7 @@ def _list_words(known: dict[Case, Reading], counts: Counter[Case], keys: list[st
         for word, number, place, why in zip(words, numbers, positions, reasons, strict=True):
             rows.append(
                 about
-                | {"numbered": number, "read": word, "position": place}
+                | {"numbered": number, "read": word, "position": place.replace(NOWHERE, "")}
                 | {"why_not": why or ("" if place else OUTSIDE), "readings": counts[case]}
             )
     return pd.DataFrame(rows)
