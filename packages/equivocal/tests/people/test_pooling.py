@@ -95,7 +95,11 @@ def test_tables_of_our_networks_enter_one_measure_for_each_potential_together() 
     trials, measures = made()
     renamed = measures.rename(columns={"surprise": "semantic_update", "rival": "p600"})
     table = renamed.assign(surprisal=measures["surprise"] + 1, epistemic=np.nan, belief_agent=1)
-    found = compare_models(join(trials, table)).table
+    table["bayesian_surprise"] = table["p600"].where(table["position"] != "1")
+    compared = compare_models(join(trials, table))
+    assert any("some of the words: bayesian_surprise;" in note for note in compared.notes)
+    found = compared.table
+    assert (found["trials"] == len(trials)).all()
     fitted = {kind: list(own["measure"]) for kind, own in found.groupby("model")}
     assert fitted == {
         "alone": ["semantic_update", "p600", "surprisal"],

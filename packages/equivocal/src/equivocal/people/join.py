@@ -162,6 +162,8 @@ def join(
     numbers = [name for name in ANSWERED if name in left]
     left = left.assign(**{name: tables.convert_to_numbers(left[name]) for name in numbers})
     both = left.merge(averaged, on=keys, how="left", indicator="found")
+    if not chosen and SIGNALS[0] in names:
+        names = _leave_out_gaps(both, names, notes)
     reasons = _find_reasons(both, trials["response"], keys, [*names, *controls])
     kept = reasons == ""
     if not kept.any():
@@ -242,8 +244,27 @@ def _choose_together(names: list[str], chosen: Sequence[str]) -> list[str]:
 
     Other columns of the tables of `equivocal measure` restate the same signals.
     """
-    signals = [name for name in names if name.split("_previous")[0] in SIGNALS]
+    signals = [name for name in names if _is_signal(name)]
     return list(names) if chosen or not signals else signals
+
+
+def _is_signal(name: str) -> bool:
+    return name.split("_previous", maxsplit=1)[0] in SIGNALS
+
+
+def _leave_out_gaps(both: pd.DataFrame, names: list[str], notes: list[str]) -> list[str]:
+    """Leave out measures of our tables that have no value at some words, unless they are signals.
+
+    Trials without one of the measures are in no model, so these would cost trials of all others.
+    """
+    gaps = both.loc[both["found"] == "both", names].isna().any()
+    left_out = [name for name in names if gaps[name] and not _is_signal(name)]
+    if left_out:
+        notes.append(
+            f"not fitted, since they have no value at some of the words: {join_names(left_out)}; "
+            "--measure chooses one, and keeps the trials that have it"
+        )
+    return [name for name in names if name not in left_out]
 
 
 def _split_networks(
