@@ -13,9 +13,12 @@ from equivocal.measuring.averages import average_networks
 from equivocal.measuring.measures import MEASURES, compute_bayesian_surprise
 from equivocal.measuring.paradigms import Paradigm, load_paradigm
 from equivocal.measuring.particles import SAMPLER, sample_particles
+from equivocal.measuring.warranted import build_warrant
 from equivocal.measuring.words import average_beliefs, compute_logits, hear, measure_words
 from equivocal.network import Run
+from equivocal.network.runs import split_corpus
 from equivocal.store.store import Store
+from equivocal.world.learner import CountingLearner
 from lastlayer.errors import UserError
 
 
@@ -195,3 +198,17 @@ def test_a_posterior_that_did_not_converge_is_named(small_run: Run, tmp_path: Pa
     for _ in range(2):  # sampled, then loaded
         with pytest.warns(UserWarning, match="posterior of network 0 did not converge"):
             sample_particles(small_run, 0, Store(tmp_path), one_step)
+
+
+def test_warranted_beliefs_are_those_of_the_learner_who_heard_the_corpus(
+    small_run: Run, chase: Paradigm
+) -> None:
+    heard = split_corpus(small_run.world, small_run.settings)[0]
+    table = measure_words(small_run.networks[:1], [chase], warrant=build_warrant(heard))
+    own = table.query("condition == 'odd' and item == 'dog'")
+    learner = CountingLearner(small_run.world, heard)
+    for position, said in enumerate(("the dog", "the dog chases", "the dog chases the bone")):
+        wanted = learner.beliefs(said, "patient")["bone"]
+        assert own["warranted_belief_patient"].iloc[position] == pytest.approx(wanted)
+    assert own["exact_belief_patient"].isna().iloc[2]  # impossible in this world
+    assert own["warranted_belief_patient"].iloc[2] > 0.5

@@ -67,10 +67,10 @@ def _select(table: pd.DataFrame, wanted: dict[str, Any]) -> pd.DataFrame:
     rows = table[table["kind"] == wanted["kind"]]
     for name in ("value", "prior_variance"):
         if name in wanted:
-            rows = rows[np.isclose(rows[name].astype(float), wanted[name])]
+            rows = rows.loc[np.isclose(rows[name].astype(float), wanted[name])]
     if "setting" in wanted:
         rows = rows[rows["setting"].str.contains(wanted["setting"], regex=False)]
-    return rows
+    return pd.DataFrame(rows)
 
 
 def _average(table: pd.DataFrame, wanted: dict[str, Any]) -> pd.DataFrame:

@@ -32,7 +32,7 @@ def average_networks(words: pd.DataFrame) -> pd.DataFrame:
         rows = np.full((groups.ngroups, count), np.nan)
         rows[place] = words[name]
         columns[name] = rows.mean(axis=1)
-        if (name in MEASURES and MEASURES[name].exact) or name.startswith("exact_"):
+        if (name in MEASURES and MEASURES[name].exact) or name.startswith(("exact_", "warranted_")):
             continue
         if count > 1 and name != "between_networks":
             error = rows.std(axis=1, ddof=1) / np.sqrt(count)

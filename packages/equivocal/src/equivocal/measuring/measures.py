@@ -94,6 +94,7 @@ MEASURES = {
         "frequency of the word", "share of the word among all words of the sentences", exact=True
     ),
 }
+KINDS = {"exact": "exact", "warranted": "counting learner"}  # of beliefs, by the start of a name
 KEYS = {
     "paradigm": "name of the table of items",
     "condition": "condition of the item",
@@ -119,7 +120,7 @@ def describe_columns(columns: Iterable[str]) -> Iterator[dict[str, str]]:
             role = name.rpartition("belief_")[2]
             about = "that the whole reading is meant" if role == "reading" else f"in the {role}"
             meaning = f"belief {about}, as the sentence's literal reading or `roles` gives it"
-            kind = "exact" if name.startswith("exact_") else "network"
+            kind = KINDS.get(name.partition("_")[0], "network")
         if bare != column:
             meaning = f"end of the 95 % interval over networks: {meaning}"
         elif number:

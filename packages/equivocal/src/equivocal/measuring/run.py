@@ -35,8 +35,10 @@ from equivocal.measuring.findings import (
 from equivocal.measuring.measures import describe_columns
 from equivocal.measuring.paradigms import PARADIGMS, Paradigm, load_paradigm, load_table
 from equivocal.measuring.particles import ROWS, SAMPLER, VARIANCE, sample_particles
+from equivocal.measuring.warranted import build_warrant
 from equivocal.measuring.words import measure_words
 from equivocal.network import Run, TrainingSettings
+from equivocal.network.runs import split_corpus
 from equivocal.network.train_or_load import choose_training, train_or_load
 from equivocal.progress import progress
 from equivocal.result import Figures, Result, describe_run, write_tables
@@ -247,7 +249,8 @@ def _measure_world(
                 advance(index, len(run.networks), f"posterior of network {index}")
                 layers["posterior"].append(sample_particles(run, index, store))
             advance(len(run.networks), len(run.networks), "all posteriors are ready")
-    words = measure_words(run.networks, paradigms, layers[beliefs], literal)
+    warrant = build_warrant(split_corpus(world, run.settings)[0]) if world.is_exact else None
+    words = measure_words(run.networks, paradigms, layers[beliefs], literal, warrant)
     read = [
         readings.read_items(paradigm, network, each[index]).assign(network=index, beliefs=kind)
         for paradigm in paradigms

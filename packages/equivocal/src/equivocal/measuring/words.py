@@ -34,6 +34,7 @@ from equivocal.measuring.measures import (
     compute_unit_divergence,
 )
 from equivocal.measuring.paradigms import Paradigm
+from equivocal.measuring.warranted import Warrant
 from equivocal.network import Network, SentenceGestalt
 from equivocal.world import Utterance, World, name_role_unit
 from equivocal.world.hearing import find_said_roles
@@ -55,6 +56,7 @@ def measure_words(
     paradigms: Sequence[Paradigm],
     layers: Sequence[np.ndarray] | None = None,
     literal: Sequence[Network] | None = None,
+    warrant: Warrant | None = None,
 ) -> pd.DataFrame:
     """Measure every word of every item with trained networks.
 
@@ -68,6 +70,8 @@ def measure_words(
         The last layers of each network whose beliefs are measured; by default the trained one.
     literal : sequence of Network, optional
         As many networks trained in the same world without its noise, for the column `p600`.
+    warrant : callable, optional
+        `measuring.warranted.build_warrant` of their corpus, for the columns `warranted_belief_…`.
 
     Returns
     -------
@@ -92,10 +96,11 @@ def measure_words(
     tokens, words = _encode(world, list(number)), pd.DataFrame(_list_words(paradigms, number))
     literally = [_find_literal_roles(world, sentence) for sentence in number]
     at = words.pop("sentence"), words["position"] - 1
-    exact = [
-        measure_exactly(world, sentence.utterance, _name_roles(world, roles[-1]))
-        for sentence, roles in zip(number, literally, strict=True)
-    ]
+    exact = []
+    for sentence, roles in zip(number, literally, strict=True):
+        asked = sentence.utterance, _name_roles(world, roles[-1])
+        warranted = warrant(*asked) if warrant else {}
+        exact.append(measure_exactly(world, *asked) | warranted)
     names = dict.fromkeys(name for one in exact for name in one)
     nothing = np.full(tokens.shape[1], np.nan)
     known = {
