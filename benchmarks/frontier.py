@@ -57,7 +57,7 @@ REGISTERED = KindSettings(
     sizes=(2, 5),
 )
 FEWEST_CORPORA = 5  # of a setting that is drawn
-ONCE = {"dropout": (), "smoothing": (), "word_noise": ()}
+ONCE: dict[str, Any] = {"dropout": (), "smoothing": (), "word_noise": ()}
 Tables = dict[str, pd.DataFrame]
 
 
