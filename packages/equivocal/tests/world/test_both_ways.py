@@ -6,6 +6,7 @@ from math import isnan
 import pytest
 
 from equivocal.world import World, find_plausibility_items, read_example
+from equivocal.world.hearing import find_said_roles
 from lastlayer.errors import UserError
 
 RARE, EXCHANGE, DELETION, INSERTION, CASE = 0.1, 0.01, 0.02, 0.01, 0.01
@@ -118,3 +119,19 @@ def test_items_of_other_worlds(paper: World) -> None:
     assert all(isnan(item.literal) == (item.plausibility == "impossible") for item in items)
     with pytest.raises(UserError, match="has no role patient; use a world that has"):
         find_plausibility_items(World.from_toml(read_example().replace("patient", "theme")))
+
+
+@pytest.mark.parametrize(
+    ("text", "roles"),
+    [
+        ("the pizza ate the man", {"agent": "pizza", "action": "eat", "patient": "man"}),
+        ("the man was eaten by the pizza", {"agent": "pizza", "action": "eat", "patient": "man"}),
+        ("den man bit der dog", {"agent": "dog", "action": "bite", "patient": "man"}),
+        ("den man", {"patient": "man"}),
+        ("the man", {}),  # of an active or of a passive
+    ],
+)
+def test_a_literal_reader_goes_by_constructions_alone(text: str, roles: dict[str, str]) -> None:
+    world = World.load("both_ways")
+    said = find_said_roles(world.grammar, world.encode(text))
+    assert {world.roles[r]: world.lexicon.words[w] for r, w in said.items()} == roles
