@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from lastlayer.flow import flow_step, start_flow
-from lastlayer.variational import RULE, Residuals
+from lastlayer.variational import RULE
 from problems import rows_of, sample_compiled, small
 
 
@@ -142,13 +142,6 @@ def test_too_few_particles_are_flagged_and_lose_only_the_ensemble() -> None:
     assert "span only 2 of 4" in quadrature.info.message
 
 
-@pytest.mark.parametrize("num_steps", [1, 2, 3])
-def test_no_more_steps_are_taken_than_asked_for(num_steps: int) -> None:
-    """The last step, which is not evaluated, counts as well."""
-    posterior = sample_compiled(*small(), num_steps=num_steps, tolerance=0.05, diagnose=False)
-    assert posterior.info.steps.max() <= num_steps
-
-
 def test_running_out_of_steps_is_said() -> None:
     posterior = sample_compiled(*small(), num_steps=2)
     assert not posterior.info.converged
@@ -175,14 +168,6 @@ def test_surely_wrong_priors_and_large_counts_converge(seed: int, dtype: str) ->
         prior_variance=5.0,
     )
     assert posterior.info.converged, posterior.info.message
-
-
-def test_residuals_that_fall_are_expected_to_fall_further() -> None:
-    """By four times the factor of the step before, a half at least; by 1 where none is known."""
-    history = Residuals(6, 2, 0.7)
-    np.testing.assert_array_equal(history.expect_contraction(np.ones(6)), 1)
-    residual = np.array([0.01, 0.2, 0.001, 0.3, 1.5, np.nan])
-    np.testing.assert_allclose(history.expect_contraction(residual), [0.5, 0.8, 0.5, 1, 1, 1])
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])

@@ -19,7 +19,6 @@ from lastlayer.trajectories import (
     compute_gradient,
     evaluate,
     make_target,
-    run_chains,
     start_chains,
     step,
 )
@@ -115,21 +114,6 @@ def test_chains_end_at_their_limit(num_steps: int, num_particles: int, taken: in
     assert found.info.steps.tolist() == [taken] * 2
 
 
-def test_sums_leave_out_what_lies_beyond_the_limit() -> None:
-    """A round whose first transitions count has the sums of a shorter round."""
-    data = small()
-    with jax.enable_x64(True):
-        mean, factor = np.full((2, 4), 0.3), np.tile(np.eye(4), (2, 1, 1))
-        target, rule = make_target(rows_of(data, prior_mean=mean), mean, factor, 4), Rule()
-        keys = jax.random.split(jax.random.key(0), 2)
-        state = start_chains(keys, target, 8, rule)
-        _, part = run_chains(keys, state, target, 7, 5, 2, rule)
-        _, short = run_chains(keys, state, target, 7, 2, 2, rule)
-    np.testing.assert_allclose(part.weights[:, :2], short.weights, rtol=1e-9)
-    np.testing.assert_allclose(part.bend, short.bend, rtol=1e-9)
-    np.testing.assert_allclose(part.cross, short.cross, rtol=1e-9)
-
-
 def test_progress_is_told_every_fifty_transitions() -> None:
     told = []
     sample_posterior(
@@ -223,19 +207,6 @@ def test_verdict_finds_the_excess_of_variance() -> None:
     assert "whether a Gaussian is enough was not checked" in unchecked.info.message
     prior = sample_posterior(np.zeros((4, 3)), np.zeros(4))
     np.testing.assert_allclose(prior.info.covariance_shift, 0, atol=1e-12)
-
-
-def test_refined_outputs_with_priors_of_their_own_keep_their_draws() -> None:
-    """The first output alone is refined; both have particles of their own covariance.
-
-    The variance of 1,600 draws has a relative error of about 4 %; a Gaussian's is 25 % too small.
-    """
-    targets, variances = np.stack([DIED, [2, 3, 2, 3]], axis=1), np.array([[100.0], [0.1]])
-    options = {"counts": SKEWED["counts"], "refine": True, "num_particles": 1600}
-    found = sample_posterior(DOSES, targets, prior_variance=variances, **options)
-    assert found.info.refined.tolist() == [True, False]
-    for particles, covariance in zip(found.particles, found.covariance, strict=True):
-        np.testing.assert_allclose(np.cov(particles.T), covariance, rtol=0.12)
 
 
 @pytest.fixture(scope="module")

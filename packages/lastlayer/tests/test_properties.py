@@ -90,30 +90,6 @@ def test_counts_are_repetitions_and_zero_rows_change_nothing(seed: int) -> None:
     assert_same(sample_posterior(x, t), padded)
 
 
-@FEW
-@given(PROBLEMS)
-def test_fractional_targets_interpolate_counts(seed: int) -> None:
-    """Half a yes is one yes and one no at half the weight."""
-    x, t = problem(seed)
-    halves = sample_posterior(x, np.full_like(t, 0.5))
-    both = np.concatenate([np.ones_like(t), np.zeros_like(t)]) / 2
-    split = sample_posterior(np.concatenate([x, x]), both, counts=np.full(80, 0.5))
-    assert_same(halves, split)
-
-
-@FEW
-@given(PROBLEMS, st.sampled_from([1e-8, 1e-12]))
-def test_a_tight_prior_gives_the_prior(seed: int, variance: float) -> None:
-    x, t = problem(seed)
-    m0 = np.random.default_rng(seed).normal(size=(2, 3))
-    posterior = sample_posterior(x, t, prior_mean=m0, prior_variance=variance)
-    # 40 rows of size ≤ 30 push by at most v Σ|ψ|
-    np.testing.assert_allclose(posterior.mean, m0, atol=variance * 40 * 30)
-    np.testing.assert_allclose(
-        posterior.covariance, variance * np.eye(3)[None].repeat(2, 0), atol=1e-3 * variance
-    )
-
-
 @pytest.mark.parametrize("method", ["exact-flow", "dropout-deterministic"])
 def test_same_seed_same_bits(method: str) -> None:
     x, t = problem(1)

@@ -13,12 +13,11 @@ from lastlayer import sample_posterior, variational
 from lastlayer.flow import start_flow
 from lastlayer.logits import compute_moments
 from lastlayer.outcome import Outcome, RunSettings
-from lastlayer.plan import plan_to_share
-from lastlayer.problem import Likelihood, Problem, narrow_prior, sample_rows
+from lastlayer.problem import Likelihood, Problem, narrow_prior
 from lastlayer.rows import lay_out
 from lastlayer.shared import approach, evaluate_start, rotate, share_rows
 from lastlayer.variational import RULE, _flow_by_blocks, _flow_in_numpy, fit_gaussian
-from problems import sample_compiled, small
+from problems import sample_compiled
 
 RNG = np.random.default_rng(0)
 N, D, K = 120, 5, 4
@@ -163,14 +162,6 @@ def test_a_flow_starts_from_the_solution_for_a_similar_prior() -> None:
     assert (again.steps == 0).all()  # it is within the tolerance where it starts
 
 
-def test_products_are_held_where_there_is_room() -> None:
-    problem = make_problem()
-    # 300 rows of 7 features have products of 34 kB, and everything else takes 85 kB
-    plans = [plan_to_share(problem, budget, 8 * 15**2) for budget in (None, 250_000, 180_000)]
-    assert [plan.products for plan in plans if plan] == [True, True, False]
-    assert plan_to_share(problem, 100_000, 8 * 15**2) is None
-
-
 @pytest.mark.usefixtures("compiled")
 def test_outputs_that_shared_products_cannot_solve_go_on_by_blocks() -> None:
     """Features of sizes 1 and 1e9: in float32 H has no digit left of the small ones."""
@@ -196,16 +187,6 @@ def test_products_give_variances_and_curvatures(products: bool) -> None:
     P = G @ G.swapaxes(1, 2)
     np.testing.assert_allclose(v, np.einsum("ni,kij,nj->kn", psi, P, psi), rtol=1e-12)
     np.testing.assert_allclose(H, np.einsum("kn,ni,nj->kij", w, psi, psi), rtol=1e-12, atol=1e-12)
-
-
-def test_rotation_changes_only_coordinates() -> None:
-    """Logits of prior mean and weights are the same, and the prior of w' is N(0, I)."""
-    problem = replace(make_problem(variance=3.0), prior_mean=np.full((1, 7), 0.5, np.float32))
-    turned, U = rotate(problem)
-    w = np.random.default_rng(1).normal(size=(2, 7)).astype(np.float32)
-    np.testing.assert_allclose(U.T @ U, np.eye(7), atol=1e-6)
-    plain = problem.features @ problem.to_weights(w)[0]
-    np.testing.assert_allclose(turned.features @ turned.to_weights(w @ U)[0], plain, rtol=1e-4)
 
 
 def test_the_last_outputs_end_in_numpy_where_compiled_programs_end(
@@ -244,12 +225,3 @@ def test_many_rows_begin_with_a_share_of_them(monkeypatch: pytest.MonkeyPatch) -
     found = fit_gaussian(problem, SETTINGS)
     assert found.steps.max() <= expected.steps.max()
     assert_same(found, expected, 1e-3)
-
-
-def test_a_share_of_the_rows_counts_for_all() -> None:
-    features, targets = small(num_outputs=3, num_rows=4_001, num_features=8)
-    problem = Problem.build(features, targets, None, 0.0, 1.0, Likelihood.BERNOULLI, None)
-    few = sample_rows(problem, 4)
-    assert 900 < few.num_rows < 1_100
-    assert few.total_count == pytest.approx(4_001, rel=0.05)
-    np.testing.assert_array_equal(few.targets[64], 4 * targets[256])

@@ -74,8 +74,9 @@ def sample_posterior(
         where there is none or "auto" chooses.
     prior_variance : "auto", number, (D,), (K, 1) or (K, D)
         Its variances, for all outputs; a row for each is not for a softmax and not for methods that
-        can be observed. "auto" chooses one number about zero, with a wide variance for intercepts
-        (constant columns); see `lastlayer.prior`.
+        can be observed. The default is a number, since a choice needs rows that are held out:
+        "auto", the default of `LastLayer` and `lastlayer.sklearn`, chooses one about zero, with a
+        wide variance for intercepts (constant columns); see `lastlayer.prior`.
     validation : (features, targets) or (features, targets, counts), optional
         At least 30 rows that neither the posterior nor its features have seen, by which "auto"
         chooses, and on which `info.message` compares the posterior with `trained`. Without them,

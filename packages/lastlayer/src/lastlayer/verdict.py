@@ -42,9 +42,9 @@ SLIGHT_SHIFT = 0.01  # a shift that draws from the Gaussian are enough for
 NUM_DRAWS = 8
 GROUP = 96  # outputs together on a CPU, where those with as many leaps should not wait for others
 NUM_CHAINS = 4  # the fewest with two halves of pairs; longer chains tell more than many
-FEWEST, MOST = 6, 384  # transitions that count
+FEWEST, MOST = 4, 384  # transitions that count
 SKIPPED = 2  # before them: the chains are still near their starts
-PER_FEATURE = 1 / 16  # transitions; the flow's products grow with D as well, and cost thrice these
+PER_FEATURE = 1 / 24  # transitions; the flow's products grow with D as well, and cost thrice these
 WORK = 4e6  # rows × outputs × draws that take no time worth saving
 
 
