@@ -17,7 +17,6 @@ from typing import Any
 
 import tomli_w
 
-from equivocal.multiverse.answer import NOTE
 from equivocal.paper.settings import load_study
 from equivocal.store import read_table, read_toml
 from equivocal.store.files import write_text_atomically
@@ -77,11 +76,9 @@ def record_runs(
         copy = (folder / "claims.csv").read_text(encoding="utf-8")
         write_text_atomically(results / f"claims_{name}.csv", copy)
     if match is not None:
-        lines = (match / "answer.txt").read_text(encoding="utf-8").splitlines()
+        answer = (match / "answer.txt").read_text(encoding="utf-8").splitlines()
         command = "equivocal multiverse --match --out runs/match"
-        notes = [line for line in lines if line.startswith(NOTE)]
-        answer = [line for line in lines if line not in notes]
-        content["match"] = {"command": command, "answer": answer, "notes": notes}
+        content["match"] = {"command": command, "answer": answer}
     write_text_atomically(target, HEADER + tomli_w.dumps(content))
 
 

@@ -16,7 +16,6 @@ from tests.faults.damage import flip
 from equivocal.beliefs import collect_last_layer, infer_posterior
 from equivocal.multiverse.effects import (
     average_cells,
-    compute_effect_shares,
     list_roles,
     make_curve_table,
     tabulate_effects,
@@ -221,9 +220,6 @@ def test_summary_says_what_moves_the_effect(finished: Finished) -> None:
     own["prior_variance"] = [1.0, 1.0, 5.0, 0.01]
     own["effect_agent"] = [0.1, 0.4, 0.15, -0.05]
     assert list_roles(own) == ["agent", "patient"]
-    shares = compute_effect_shares(own)
-    assert set(shares["choice"]) == {"num_steps", "prior_variance"}
-    assert shares["low"].isna().all()  # one training: its rows share networks
     agent = tabulate_effects(own).set_index("role").loc["agent"]
     assert agent["share_positive"] == 0.75
     assert agent["median"] == pytest.approx(0.125)
@@ -237,7 +233,7 @@ def test_summary_says_what_moves_the_effect(finished: Finished) -> None:
 def test_result_is_written_as_the_run_wrote_it(finished: Finished, tmp_path: Path) -> None:
     grid, folder, _ = finished
     run_multiverse(grid, folder).write(tmp_path)
-    names = ["multiverse.csv", "tables/effects.csv", "tables/variance.csv"]
+    names = ["multiverse.csv", "tables/effects.csv"]
     for name in names:
         assert (tmp_path / name).read_bytes() == (folder / name).read_bytes()
     assert [str(path.relative_to(tmp_path)) for path in sorted(tmp_path.rglob("*.csv"))] == names

@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pandas as pd
 import xarray as xr
-from scipy.special import entr, expit
+from scipy.special import expit
 
 ITEMS = {"breakfast": "egg", "dinner": "pizza", "morning": "tea"}
 OTHERS = ["chess", "novel", "soup"]
@@ -37,7 +37,6 @@ def activations(networks: int = 3, non_relevant: bool = True) -> xr.Dataset:
         "sd": draws.std(-1),
         "low": np.quantile(draws, 0.05, -1),
         "high": np.quantile(draws, 0.95, -1),
-        "expected": (entr(draws) + entr(1 - draws)).mean(-1),
     }
     dataset = xr.Dataset(
         {

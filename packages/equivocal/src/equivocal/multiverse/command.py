@@ -44,12 +44,6 @@ def multiverse(
             "report.",
         ),
     ] = False,
-    trainings: Annotated[
-        int | None, typer.Option(min=1, help="With --match: how many trainings are tried.")
-    ] = None,
-    posteriors: Annotated[
-        int | None, typer.Option(min=1, help="With --match: how many posteriors for each.")
-    ] = None,
     workers: console.Workers = None,
     scheduler: Annotated[
         str | None,
@@ -73,11 +67,10 @@ def multiverse(
     if workers is not None and scheduler is not None:
         raise UserError("--workers starts workers here, --scheduler uses others; give one of them.")
     if match:
-        numbers = {"networks": networks, "trainings": trainings, "posteriors": posteriors}
-        design = load_design(grid or "match", quick=quick, **numbers)
+        design = load_design(grid or "match", quick=quick, networks=networks)
         result: "Result" = match_paper(folder, design=design, workers=workers, scheduler=scheduler)
-    elif quick or trainings or posteriors:
-        raise UserError("--quick, --trainings and --posteriors go with --match; add it.")
+    elif quick:
+        raise UserError("--quick goes with --match; add it.")
     else:
         points = load_grid(grid or "small", networks)
         result = run_multiverse(points, folder, workers=workers, scheduler=scheduler)

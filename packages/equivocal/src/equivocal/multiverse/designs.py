@@ -5,10 +5,8 @@
     [design]
     trainings = 32             # P, spread over the choices about training
     posteriors = 12            # Q for each training, spread over the choices about the posterior
-    [levels]                   # values to try; numbers in order of size
+    [levels]                   # values to try, of what the paper leaves open
     weight_decay = [0.0, 1e-6, 1e-4]
-    [printed]                  # values that the paper prints: every second training and posterior
-    num_steps = 17             # has them
 
 Training takes most of the time, so P trainings serve P × Q posteriors. Both are Latin hypercubes:
 every value of a choice is drawn equally often (at least once if there are as many points as
@@ -60,7 +58,6 @@ class _DesignFile(GridFile):
     networks: int = Field(default=10, ge=1, le=10_000)
     design: DesignSize
     levels: dict[str, list[Any]]
-    printed: dict[str, Any] = Field(default={})
 
 
 @dataclass(frozen=True)
@@ -75,24 +72,14 @@ class Design:
         The numbers of points.
     levels : dict of str to list
         The values of each choice.
-    printed : dict
-        The values that the paper prints, for some choices.
     points : tuple of Specification
         The study's own first; those that share a training are next to one another.
-    free : frozenset of Specification
-        Points whose choices about the posterior were all drawn, none fixed to the printed value.
     """
 
     study: StudySettings
     size: DesignSize
     levels: dict[str, list[Any]]
-    printed: dict[str, Any]
     points: tuple[Specification, ...]
-    free: frozenset[Specification]
-
-    def is_as_printed(self, choices: dict[str, Any]) -> bool:
-        """Return whether choices have every value that the paper prints."""
-        return all(choices[name] == value for name, value in self.printed.items())
 
     @property
     def readings(self) -> list[tuple[str, str]]:
@@ -105,8 +92,6 @@ def load_design(
     name_or_path: str | Path = "match",
     *,
     networks: int | None = None,
-    trainings: int | None = None,
-    posteriors: int | None = None,
     quick: bool = False,
 ) -> Design:
     """Load a design, and draw its points.
@@ -115,8 +100,8 @@ def load_design(
     ----------
     name_or_path : str or Path
         "match", or the path of a TOML file.
-    networks, trainings, posteriors : int, optional
-        Replace the numbers of the file.
+    networks : int, optional
+        Replaces the number of the file.
     quick : bool
         A few small networks, only to check that it works; do not report the results.
 
@@ -129,25 +114,20 @@ def load_design(
     if "design" not in read_toml(path):
         raise UserError(f"{path} is a grid and has no table [design]; run it without --match.")
     file, source = read_grid_file(path, _DesignFile)
-    given = {"trainings": trainings, "posteriors": posteriors}
-    numbers = {name: value for name, value in given.items() if value is not None}
-    size = file.design.model_copy(update=(QUICK if quick else {}) | numbers)
+    size = file.design.model_copy(update=QUICK if quick else {})
     small = {"training.networks": networks} if networks else {}
     study = load_study(source, {"training.networks": file.networks} if not quick else {})
     study = study.change(small, quick=quick)
     own = find_own_choices(study)
     levels = check_choices(file.levels, own, f"{path}, levels")
-    printed = check_choices({k: [v] for k, v in file.printed.items()}, own, f"{path}, printed")
     if quick:  # do not vary the settings that make the study small
         choices = {f"training.{name}": name for name in TRAINING}
         choices |= {setting: name for name, setting in SETTINGS.items()}
         frozen = {choices[name] for name in study.small if name in choices}
         levels = {name: values for name, values in levels.items() if name not in frozen}
-        printed = {name: values for name, values in printed.items() if name not in frozen}
     if not any(len(values) > 1 for values in levels.values()):
         raise UserError(f"{path} varies nothing; give some choice a second value.")
-    fixed = {name: value for name, (value,) in printed.items()}
-    return Design(study, size, levels, fixed, *_spread(study, own, size, levels, fixed))
+    return Design(study, size, levels, _spread(study, own, size, levels))
 
 
 def _spread(
@@ -155,28 +135,19 @@ def _spread(
     own: Specification,
     size: DesignSize,
     levels: dict[str, list[Any]],
-    printed: dict[str, Any],
-) -> tuple[tuple[Specification, ...], frozenset[Specification]]:
-    """Spread P trainings over their choices and P × Q posteriors over theirs.
-
-    Returns `points` and `free` of the `Design`.
-    """
+) -> tuple[Specification, ...]:
+    """Spread P trainings over their choices and P × Q posteriors over theirs."""
     about = {name: values for name, values in levels.items() if name in TRAINING}
     rest = {name: values for name, values in levels.items() if name in SETTINGS}
     trainings = _draw_levels(about, size.trainings, size.seed)
     posteriors = _draw_levels(rest, size.trainings * size.posteriors, size.seed + 1)
-    points, free = [own], set()
+    points = [own]
     for number, training in enumerate(trainings):
-        kept = {name: printed[name] for name in TRAINING if name in printed and number % 2 == 0}
-        base = change_specification(own, study, training | kept)
-        for place in range(size.posteriors):
-            posterior = posteriors[number * size.posteriors + place]
-            if place % 2 == 0:
-                posterior |= {name: printed[name] for name in SETTINGS if name in printed}
+        base = change_specification(own, study, training)
+        first = number * size.posteriors
+        for posterior in posteriors[first : first + size.posteriors]:
             points.append(base.model_copy(update=posterior))
-            if place % 2:
-                free.add(points[-1])
-    return tuple(dict.fromkeys(points)), frozenset(free)
+    return tuple(dict.fromkeys(points))
 
 
 def _draw_levels(levels: dict[str, list[Any]], number: int, seed: int) -> list[dict[str, Any]]:

@@ -22,12 +22,12 @@ import pandas as pd
 from scipy.special import expit
 
 from equivocal.beliefs import LayerRows, collect_last_layer, infer_posterior
-from equivocal.multiverse.grid import CHOICES, SETTINGS, TRAINING, Point
+from equivocal.multiverse.grid import CHOICES, Point
 from equivocal.multiverse.item_choices import choose_items
 from equivocal.multiverse.tasks import Task
 from equivocal.network import Run
-from equivocal.paper.comparisons import collect_features, list_questions
-from equivocal.statistics.summaries import compare_pairs, compute_variance_shares
+from equivocal.paper.activations import collect_features, list_questions
+from equivocal.statistics.summaries import compare_pairs
 from equivocal.store.store import POSTERIOR_CODE, hash_content, hash_files
 from equivocal.world import World
 from equivocal.world.items import load_stimuli
@@ -126,25 +126,6 @@ def make_curve_table(table: pd.DataFrame, role: str) -> pd.DataFrame:
         name.replace("_", " "): table[name] for name in CHOICES if table[name].nunique() > 1
     }
     return pd.DataFrame(columns)
-
-
-def compute_effect_shares(table: pd.DataFrame) -> pd.DataFrame:
-    """Compute how much of the variance of each role's effect the choices explain.
-
-    Returns
-    -------
-    DataFrame
-        As `equivocal.statistics.summaries.compute_variance_shares` returns it, for every role.
-    """
-    units = {"training": TRAINING, "posterior": (*TRAINING, *SETTINGS)}  # choices that they share
-    numbered = table.assign(
-        **{unit: table.groupby(list(own), sort=False).ngroup() for unit, own in units.items()}
-    )
-    outcomes = [f"effect_{role}" for role in list_roles(table)]
-    return pd.concat(
-        [compute_variance_shares(numbered, one, CHOICES, units=list(units)) for one in outcomes],
-        ignore_index=True,
-    )
 
 
 def tabulate_effects(table: pd.DataFrame) -> pd.DataFrame:

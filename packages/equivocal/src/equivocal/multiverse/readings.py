@@ -11,7 +11,7 @@ The facts that the paper prints about its results, their sources and tolerances 
 new rule is a function and a line of `RULES`. A fact is 1 (met), 0 (not met), or NaN where the
 reading cannot decide it: too few networks for a test, differences that do not vary, or a measure
 that was not taken. `tabulate_matches` makes a row for each specification and reading, from which
-the other tables are computed: which facts can be met together, and which specification is nearest.
+the other tables are computed: how many meet each fact, and which specification is nearest.
 """
 
 from collections.abc import Callable, Mapping
@@ -37,7 +37,7 @@ from equivocal.multiverse.effects import (
 from equivocal.multiverse.grid import TRAINING, Point, Specification, make_point
 from equivocal.multiverse.item_choices import choose_items
 from equivocal.multiverse.tasks import Task
-from equivocal.paper.comparisons import collect_features
+from equivocal.paper.activations import collect_features
 from equivocal.paper.study import list_non_relevant
 from equivocal.paper.tables import list_measures
 from equivocal.statistics.summaries import compare_with_zero
@@ -175,15 +175,11 @@ def list_readings(record: dict[str, Any]) -> dict[tuple[str, str], Reading]:
     return found
 
 
-def read_record(name: str) -> dict[str, Any]:
-    """Read record/NAME.toml: the printed facts, or the phrases for choices."""
-    return read_toml(str(resources.files("equivocal.multiverse") / "record" / f"{name}.toml"))
-
-
 @cache
 def load_facts() -> tuple[Fact, ...]:
     """Load the facts in the order of the paper: id, kind, text, where, rule and its parameters."""
-    return tuple(read_record("facts")["facts"])
+    path = resources.files("equivocal.multiverse") / "record" / "facts.toml"
+    return tuple(read_toml(str(path))["facts"])
 
 
 def judge_facts(reading: Reading) -> dict[str, float]:
@@ -268,7 +264,6 @@ RULES: dict[str, Callable[[Fact, Reading], float]] = {
 
 
 def tabulate_matches(
-    design: Design,
     points: Mapping[str, Specification],
     records: Mapping[str, dict[str, Any]],
 ) -> pd.DataFrame:
@@ -276,17 +271,14 @@ def tabulate_matches(
 
     Parameters
     ----------
-    design : Design
-        The design, with the choices that the paper prints.
     points, records : mapping
         Specification and record by key.
 
     Returns
     -------
     DataFrame
-        `key`, `training` (a number), `as_printed`, `free` (whether the point is in the
-        design's `free`), the choices, a column for each fact (1, 0 or NaN), `met`, `claims_met`,
-        `numbers_met`, `undecided`, `effect_agent`, `effect_patient`, the same as differences of
+        `key`, `training` (a number), the choices, a column for each fact (1, 0 or NaN), `met`,
+        `claims_met`, `numbers_met`, `undecided`, `effect_agent`, `effect_patient`, the same as differences of
         logits (`logit_agent`, `logit_patient`), and the state of the sampler.
     """
     trainings: dict[tuple[Any, ...], int] = {}
@@ -298,9 +290,7 @@ def tabulate_matches(
         state = {name: record[name] for name in STATE}
         for (items, word), reading in list_readings(record).items():
             own = choices | {"items": items, "critical_word": word}
-            row = {"key": key, "training": number}
-            row |= {"as_printed": design.is_as_printed(own), "free": points[key] in design.free}
-            facts = judge_facts(reading)
+            row, facts = {"key": key, "training": number}, judge_facts(reading)
             rows.append(row | own | facts | _count_met(facts) | _measure_effects(reading) | state)
     return pd.DataFrame(rows)
 
@@ -339,42 +329,6 @@ def tabulate_facts(matches: pd.DataFrame) -> pd.DataFrame:
     values = matches[table["id"]]
     return table.assign(
         met_by=(values == 1).sum().to_numpy(),
-        as_printed=(values[matches["as_printed"]] == 1).sum().to_numpy(),
         undecided=values.isna().sum().to_numpy(),
         nearest=find_nearest(matches)[table["id"]].to_numpy(float),
     )
-
-
-def tabulate_together(matches: pd.DataFrame) -> pd.DataFrame:
-    """Count for each pair of facts how many specifications meet both.
-
-    Returns
-    -------
-    DataFrame
-        `first`, `second`, `both`, and `of`: how many decide both. The pair of a fact with itself
-        counts how many meet it.
-    """
-    names = [fact["id"] for fact in load_facts()]
-    met, known = (matches[names] == 1).astype(int), matches[names].notna().astype(int)
-    counts = pd.DataFrame({"both": (met.T @ met).unstack(), "of": (known.T @ known).unstack()})
-    return counts.rename_axis(["first", "second"]).reset_index()
-
-
-def relate_facts(together: pd.DataFrame) -> pd.DataFrame:
-    """Add the share of specifications that meet both facts, and whether the two exclude each other.
-
-    Parameters
-    ----------
-    together : DataFrame
-        As `tabulate_together` returns it.
-
-    Returns
-    -------
-    DataFrame
-        With `share`, NaN where no specification decides both, and `apart`: whether each fact is
-        met somewhere, but never with the other.
-    """
-    alone = together[together["first"] == together["second"]].set_index("first")["both"]
-    met = [together[name].map(alone) > 0 for name in ("first", "second")]
-    share = together["both"] / together["of"].where(together["of"] > 0)
-    return together.assign(share=share, apart=met[0] & met[1] & (together["both"] == 0))

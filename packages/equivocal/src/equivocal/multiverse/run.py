@@ -13,27 +13,23 @@ import pandas as pd
 from equivocal.multiverse import effects, readings
 from equivocal.multiverse.answer import answer_in_words
 from equivocal.multiverse.designs import Design, load_design
-from equivocal.multiverse.grid import CHOICES, Point, load_grid
+from equivocal.multiverse.grid import Point, load_grid
 from equivocal.multiverse.tasks import open_begin, run_missing
 from equivocal.paper.claims import find_impossible_numbers
 from equivocal.result import Figures, Result, write_tables
-from equivocal.statistics.summaries import compute_variance_shares
 from equivocal.store.files import write_text_atomically
 from equivocal.store.locks import hold_folder
 
 __all__ = [
-    "MatchResult",
+    "GridResult",
     "MultiverseResult",
-    "compute_match_shares",
     "match_paper",
     "run_multiverse",
 ]
 
-OUTCOMES = ("effect_agent", "effect_patient", "logit_agent", "logit_patient", "met")
-
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class _GridResult(Result):
+class GridResult(Result):
     """A result whose main table, of the same name, is written beside tables/ with all digits."""
 
     def write(self, folder: str | Path) -> None:
@@ -47,11 +43,10 @@ class _GridResult(Result):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class MultiverseResult(_GridResult):
+class MultiverseResult(GridResult):
     """The effect under every specification, in `.tables["multiverse"]`.
 
-    The other tables: `effects`, the distribution of the effect, and `variance`, the share of its
-    variance that each choice explains.
+    The other table: `effects`, the distribution of the effect.
     """
 
     def draw(self) -> Figures:
@@ -65,26 +60,6 @@ class MultiverseResult(_GridResult):
             )
             for number, role in enumerate(effects.list_roles(table))
         }
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class MatchResult(_GridResult):
-    """Which facts each specification meets: `.tables["matches"]`; the answer is `.summary[0]`.
-
-    The other tables: `facts`, `together` (pairs of facts), `variance` (the share of variance that
-    each choice explains) and `impossible` (printed numbers that no data can give; not counted).
-    """
-
-    def draw(self) -> Figures:
-        """Draw which facts are met together, and the shares of variance."""
-        from equivocal.multiverse.figures import draw_facts_together, draw_variance_shares
-
-        figures = {
-            "facts_together": draw_facts_together(readings.relate_facts(self.tables["together"]))
-        }
-        if len(self.tables["variance"]):
-            figures["variance_shares"] = draw_variance_shares(self.tables["variance"])
-        return figures
 
 
 def run_multiverse(
@@ -122,7 +97,6 @@ def run_multiverse(
             tables={
                 "multiverse": table,
                 "effects": effects.tabulate_effects(table),
-                "variance": effects.compute_effect_shares(table),
             },
             settings=points[0].settings.to_dict(),
             summary=effects.describe_effects(table),
@@ -138,7 +112,7 @@ def match_paper(
     quick: bool = False,
     workers: int | None = 1,
     scheduler: str | None = None,
-) -> MatchResult:
+) -> GridResult:
     """Ask which specifications give which of the paper's results.
 
     Parameters
@@ -154,22 +128,22 @@ def match_paper(
 
     Returns
     -------
-    MatchResult
-        `.tables["matches"]` has a row for each specification and reading.
+    GridResult
+        `.tables["matches"]` has a row for each specification and reading, `facts` how many
+        specifications meet each, `impossible` printed numbers that no data can give (not counted).
+        The answer is `.summary[0]`.
     """
     design = design if isinstance(design, Design) else load_design(design, quick=quick)
     folder, tasks = Path(out), readings.make_reading_tasks(design)
     with hold_folder(folder), open_begin(folder, workers, scheduler) as begin:
         records = run_missing(tasks, folder, begin, "match")
         points = dict(zip(tasks, design.points, strict=True))
-        matches = readings.tabulate_matches(design, points, records)
-        result = MatchResult(
+        matches = readings.tabulate_matches(points, records)
+        result = GridResult(
             name="matches",
             tables={
                 "matches": matches,
                 "facts": readings.tabulate_facts(matches),
-                "together": readings.tabulate_together(matches),
-                "variance": compute_match_shares(matches),
                 "impossible": find_impossible_numbers(),
             },
             settings=design.study.to_dict(),
@@ -177,19 +151,3 @@ def match_paper(
         )
         result.write(folder)
     return result
-
-
-def compute_match_shares(matches: pd.DataFrame, outcomes: Sequence[str] = OUTCOMES) -> pd.DataFrame:
-    """Compute the share of variance that each choice explains, over freely drawn posteriors.
-
-    The others are left out: they fix several choices at once as the paper prints them, so the
-    effects of these choices are confounded.
-
-    Returns
-    -------
-    DataFrame
-        As `equivocal.statistics.summaries.compute_variance_shares` returns it, for every outcome.
-    """
-    free, units = matches[matches["free"]], ("training", "key")
-    shares = [compute_variance_shares(free, one, CHOICES, units=units) for one in outcomes]
-    return pd.concat(shares, ignore_index=True)

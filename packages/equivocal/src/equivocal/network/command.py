@@ -1,19 +1,19 @@
 """`equivocal train`: train networks in a world and save them; the table of their scores."""
 
+from math import isnan
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.table import Column
 
 from equivocal import console
-from equivocal.console import make_table, out, show_note, show_table
+from equivocal.console import out
 from lastlayer.errors import UserError, join_names
 
 if TYPE_CHECKING:
     from equivocal.network import Run
 
-__all__ = ["show_scores"]
+__all__ = ["describe_scores"]
 
 
 def register(app: typer.Typer) -> None:
@@ -57,23 +57,18 @@ def train(
     settings = TrainingSettings.from_dict(given | more)
     the_world = World.load(world)
     with hold_folder(folder):
-        show_scores(train_or_load(the_world, settings, folder))
+        run = train_or_load(the_world, settings, folder)
+    out.print(describe_scores(run), soft_wrap=True)
     end = f"saved in {folder}; `Network.load({str(folder)!r}, 0)` loads the first"
     out.print(end, soft_wrap=True)
 
 
-def show_scores(run: "Run") -> None:
-    """Print the scores of each trained network, and their means."""
-    scores = run.scores
-    heads = (
-        Column(str(name).replace("_", "\n"), justify="right", vertical="bottom")
-        for name in [scores.index.name, *scores.columns]
+def describe_scores(run: "Run") -> str:
+    """Describe in a sentence what the networks know; scores.csv has the scores of each."""
+    scores = run.scores.mean()
+    ceiling = scores["exact_match_ceiling"]
+    best = "" if isnan(ceiling) else f" (at best {ceiling:.1%})"
+    return (
+        f"what the networks know of world {run.world.name}, on average: {scores['exact_match']:.1%}"
+        f"{best} of held-out questions answered without a mistake (scores.csv)"
     )
-    rows = ([str(label), *(f"{value:.4f}" for value in row)] for label, row in scores.iterrows())
-    table = make_table(heads, rows, title=f"what the networks know of world {run.world.name}")
-    if len(scores) > 1:
-        table.add_section()
-        table.add_row("mean", *(f"{value:.4f}" for value in scores.mean()))
-    show_table(table)
-    unknown = "" if run.world.is_exact else " nan: the world is too large to be enumerated."
-    show_note("scores", unknown)

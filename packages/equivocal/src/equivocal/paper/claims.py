@@ -221,14 +221,12 @@ class FullRun:
 class FullRuns:
     """All recorded runs.
 
-    `answer` and `notes` come from `equivocal multiverse --match`, and are empty where that was not
-    run.
+    `answer` comes from `equivocal multiverse --match`, and is empty where that was not run.
     """
 
     studies: tuple[FullRun, ...]
     match_command: str
     answer: tuple[str, ...]
-    notes: tuple[str, ...] = ()
 
     def list_others(self, study: str, *, quick: bool = False) -> tuple[FullRun, ...]:
         """List the runs to show with a study; with a quick run, its own full run is among them."""
@@ -247,5 +245,4 @@ def load_full_runs(path: str | Path | None = None) -> FullRuns:
     content = read_record("full_runs") if path is None else read_toml(path)
     studies = tuple(FullRun(name, **run) for name, run in content["studies"].items())
     match = content["match"]
-    sentences = (tuple(match.get(name, ())) for name in ("answer", "notes"))
-    return FullRuns(studies, match["command"], *sentences)
+    return FullRuns(studies, match["command"], tuple(match.get("answer", ())))

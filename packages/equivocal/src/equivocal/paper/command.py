@@ -7,7 +7,7 @@ import typer
 
 from equivocal import console
 from equivocal.console import out, show_summary
-from equivocal.network.command import show_scores
+from equivocal.network.command import describe_scores
 
 PAPER, QUICK = Path("runs/paper"), Path("runs/quick")
 
@@ -52,7 +52,7 @@ def reproduce(
     chosen = folder or (QUICK if quick else PAPER)
     result = run_study(study or preset, chosen, quick=quick, changes=changes, workers=workers)
     show_summary(result.summary)
-    show_scores(result.run)
+    out.print(describe_scores(result.run), soft_wrap=True)
     out.print(f"wrote {chosen / 'tables'} and {chosen / 'figures'}", soft_wrap=True)
     out.print(f"the report is {result.report}", soft_wrap=True)
 

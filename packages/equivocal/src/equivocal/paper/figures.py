@@ -1,75 +1,311 @@
-"""All figures of a study, by name and in the order of the report.
+"""All figures of a study, and how the effect depends on the prior and on the stopping time.
 
-To add a figure, add a line to `list_figures` and a caption to `templates/captions.toml`.
+To add a figure, add a line to `draw` and a caption to `templates/captions.toml`.
 """
 
-from collections.abc import Callable
 from itertools import product
+from typing import Any
 
+import numpy as np
 import pandas as pd
+import xarray as xr
+from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.figure import Figure
+from matplotlib.ticker import FixedLocator, FuncFormatter
+from scipy.stats import gmean
 
-from equivocal.paper import activation_figures as activations
-from equivocal.paper import effect_figures as effects
-from equivocal.paper import figure_tables as tables
-from equivocal.paper.figure_tables import list_conditions
+from equivocal.figure_style import (
+    COLOUR_OF,
+    COLOURS,
+    NAME_OF,
+    add_legend,
+    apply_style,
+    draw_networks,
+)
+from equivocal.paper.activation_figures import (
+    draw_activations,
+    draw_calibration,
+    draw_word_grid,
+    list_conditions,
+    tabulate_calibration,
+    tabulate_critical,
+    tabulate_words,
+)
 from equivocal.paper.inference import Beliefs
+from equivocal.paper.known_truth import EXAMPLE
 from equivocal.paper.study import Study
+from equivocal.paper.tables import compute_measures, find_central_prior, find_stop_time
 from equivocal.progress import progress
 from equivocal.result import Figures
-from equivocal.statistics.summaries import append_means
+from equivocal.statistics.summaries import MEAN, append_means
 
 __all__ = ["draw"]
+
+FLOOR = 1e-10  # the end of logit axes
+TICKS = (1e-9, 1e-7, 1e-5, 1e-3, 0.05, 0.5, 0.95, 0.999)
+MARKERS = {"exact": "s", "paper": "D", "converged": "o", "nuts": "x"}
 
 
 def draw(study: Study, beliefs: Beliefs, truth: pd.DataFrame | None = None) -> Figures:
     """Draw every figure of a study, by name and in the order of the report."""
-    figures = list_figures(study, beliefs, truth)
-    drawn = {}
-    with progress("drawing") as advance:
-        for done, (name, make) in enumerate(figures.items(), start=1):
-            drawn[name] = make()
-            advance(done, len(figures), name)
-    return drawn
-
-
-def list_figures(
-    study: Study, beliefs: Beliefs, truth: pd.DataFrame | None
-) -> dict[str, Callable[[], Figure]]:
-    """Return a function that draws each figure."""
-    dataset, run = beliefs.answers, study.run
-    path = tables.add_reference_levels(beliefs.path, dataset)
+    dataset, exact = beliefs.answers, beliefs.comparison
     conditions, estimates = list_conditions(dataset), ["mle", *map(str, dataset["sampler"].values)]
-
-    def make(
-        draw: Callable[..., Figure], tabulate: Callable[..., pd.DataFrame], *which: str
-    ) -> Callable[[], Figure]:
-        return lambda: draw(tabulate(dataset, *which), *which)
-
-    figures: dict[str, Callable[[], Figure]] = {
-        "learning": lambda: activations.draw_learning(
-            append_means(run.curves, "epoch"), float(run.scores["all_zeros"].mean())
-        ),
-        **{
-            f"activations_{name}": make(
-                activations.draw_activations, tables.tabulate_critical, name
-            )
+    with progress("drawing"):
+        figures = {
+            f"activations_{name}": draw_activations(tabulate_critical(dataset, name), name)
             for name in conditions
-        },
-        "tau": lambda: effects.draw_sampler_path(tables.tabulate_path(path)),
-        "prior": make(effects.draw_prior_effects, tables.tabulate_prior_effects),
-        "uncertainty": make(activations.draw_uncertainty, tables.tabulate_entropies),
-    }
-    if run.world.is_exact:
-        figures["calibration"] = lambda: activations.draw_calibration(
-            tables.tabulate_calibration(dataset), estimates
-        )
-    exact = beliefs.comparison
-    if exact is not None:
-        figures["exact"] = lambda: effects.draw_exact_comparison(exact)
-    if truth is not None:
-        figures["truth"] = lambda: effects.draw_known_truth(truth)
-    for name, estimate in product(conditions, estimates):
-        drawn = make(activations.draw_word_grid, tables.tabulate_words, name, estimate)
-        figures[f"words_{name}_{estimate}"] = drawn
+        }
+        path = add_reference_levels(beliefs.path, dataset)
+        figures["tau"] = draw_sampler_path(tabulate_path(path))
+        figures["prior"] = draw_prior_effects(tabulate_prior_effects(dataset))
+        if study.world.is_exact:
+            figures["calibration"] = draw_calibration(tabulate_calibration(dataset), estimates)
+        if exact is not None:
+            figures["exact"] = draw_exact_comparison(exact)
+        if truth is not None:
+            figures["truth"] = draw_known_truth(truth)
+        for name, estimate in product(conditions, estimates):
+            table = tabulate_words(dataset, name, estimate)
+            figures[f"words_{name}_{estimate}"] = draw_word_grid(table, name, estimate)
     return figures
+
+
+def tabulate_prior_effects(dataset: xr.Dataset) -> pd.DataFrame:
+    """Tabulate Bayesian minus trained activation at the critical word for each prior variance.
+
+    Returns
+    -------
+    DataFrame
+        A row for each condition except the baseline, measure, sampler, prior and network, averaged
+        over items; then the means over networks, whose network is `MEAN`.
+    """
+    table = compute_measures(dataset)
+    others = list_conditions(dataset)[1:] or list_conditions(dataset)
+    chosen = table["condition"].isin(others) & ~table["measure"].str.startswith("plausible")
+    table = table[chosen].assign(effect=lambda rows: rows["mean"] - rows["mle"])
+    keys = ["condition", "measure", "probe", "sampler", "prior", "network"]
+    effects = table.groupby(keys, sort=False)["effect"].mean().reset_index()
+    return append_means(effects, *keys[:-1])
+
+
+@apply_style()
+def draw_prior_effects(table: pd.DataFrame) -> Figure:
+    """Draw Bayesian minus trained activation against prior variance: dots are networks.
+
+    Parameters
+    ----------
+    table : DataFrame
+        From `tabulate_prior_effects`.
+    """
+    conditions, measures = table["condition"].unique(), table["measure"].unique()
+    panels = dict(iter(table.groupby(["condition", "measure"])))
+    figure = Figure(figsize=(2.5 * len(measures), 2.7 * len(conditions) + 0.3))
+    grid = figure.subplots(len(conditions), len(measures), squeeze=False)
+    for row, condition in zip(grid, conditions, strict=True):
+        for axes, measure in zip(row, measures, strict=True):
+            panel = panels[condition, measure].groupby("sampler", sort=False)
+            for number, (sampler, part) in enumerate(panel):
+                _draw_prior_line(axes, part, str(sampler), (-1) ** number * 0.03)
+            kind, _, probe = str(measure).partition(" ")
+            other = f"{kind} units,\n{probe} probe"
+            axes.set_title(other if kind == "non-relevant" else str(measure), fontsize=9)
+            axes.axhline(0, color="0.5", lw=0.8, zorder=0)
+            axes.set_xlabel("prior variance")
+        row[0].set_ylabel(f"{condition}: activation,\nBayesian − trained (MLE)")
+    note = "dots: networks, lines: their mean; items averaged"
+    add_legend(figure, grid[0, 0], columns=2, note=note)
+    return figure
+
+
+def _draw_prior_line(axes: Axes, part: pd.DataFrame, sampler: str, shift: float) -> None:
+    """Draw one sampler, shifted by `shift` decades so that dots do not hide each other."""
+    colour, style = COLOUR_OF.get(sampler, COLOURS[3]), "-" if sampler == "paper" else "--"
+    for network, own in part.groupby("network", sort=False):
+        x, label = own["prior"] * 10**shift, NAME_OF.get(sampler, sampler)
+        if network == MEAN:
+            axes.plot(x, own["effect"], style, marker="D", ms=4, color=colour, label=label)
+        else:
+            axes.plot(x, own["effect"], "o", color=colour, ms=3, alpha=0.35, mew=0)
+    axes.set_xscale("log")
+    axes.set_xticks(own["prior"], [f"{variance:g}" for variance in own["prior"]])
+    axes.minorticks_off()
+
+
+def tabulate_path(path: xr.Dataset) -> pd.DataFrame:
+    """Tabulate activations along sampler time, averaged over items.
+
+    Parameters
+    ----------
+    path : xarray.Dataset
+        The file `path.nc` of a study.
+
+    Returns
+    -------
+    DataFrame
+        A row for each network and step: the time τ and the activation of each measure; then the
+        means over networks (the geometric mean of time). The attributes are those of the path.
+    """
+    table = path.mean("item").to_dataframe().reset_index()
+    measures = dict.fromkeys(map(str, path.data_vars), "mean")
+    means = table.groupby("step", as_index=False).agg({**measures, "time": gmean})
+    table = pd.concat([table, means.assign(network=MEAN)], ignore_index=True)
+    table.attrs = dict(path.attrs)
+    return table
+
+
+def add_reference_levels(path: xr.Dataset, dataset: xr.Dataset) -> xr.Dataset:
+    """Add to a path's attributes the mean levels of trained networks and converged posterior.
+
+    And `stop_time`, the τ at which the paper's sampler stopped.
+    """
+    rows = compute_measures(dataset)
+    rows = rows[
+        (rows["sampler"] == "converged")
+        & np.isclose(rows["prior"], find_central_prior(dataset))
+        & (rows["condition"] == path.attrs["condition"])
+        & rows["network"].isin(path["network"].values)
+    ]
+    levels = {"stop_time": find_stop_time(dataset)}
+    for name in (str(variable) for variable in path.data_vars if variable != "time"):
+        chosen = rows[rows["measure"] == name.replace("_", " ")]
+        levels[f"mle_{name}"] = float(chosen["mle"].mean())
+        levels[f"converged_{name}"] = float(chosen["mean"].mean())
+    return path.assign_attrs(levels)
+
+
+@apply_style()
+def draw_sampler_path(path: pd.DataFrame) -> Figure:
+    """Draw activations of indicated units along sampler time: thin lines are networks.
+
+    Parameters
+    ----------
+    path : DataFrame
+        From `tabulate_path`; its attributes hold the paper's number
+        of steps, the τ at which its sampler stopped (`stop_time`) and, if known, the levels of
+        trained network and converged posterior.
+    """
+    shown = [name for name in path.columns if name.startswith("indicated_")]
+    condition = f"{path.attrs['condition']}: " if "condition" in path.attrs else ""
+    figure = Figure(figsize=(3.5 * len(shown), 3.3))
+    grid = figure.subplots(1, len(shown), sharex=True, squeeze=False)[0]
+    for axes, name in zip(grid, shown, strict=True):
+        _draw_path(axes, path, name)
+        axes.set_title(condition + name.replace("_", " "), fontsize=9)
+        axes.set(xlabel="sampler time τ", xscale="log", yscale="log")
+    grid[0].set_ylabel("mean activation, items averaged")
+    add_legend(figure, grid[0], columns=3)
+    return figure
+
+
+def _draw_path(axes: Axes, path: pd.DataFrame, name: str) -> None:
+    moved = path[path["time"] > 0]  # a logarithmic axis cannot show time 0
+    label, colour = "along the paper's sampler", COLOUR_OF["paper"]
+    draw_networks(axes, moved, "time", name, color=colour, label=label)
+    steps = int(path.attrs.get("paper_steps", 0))
+    stop = moved[(moved["step"] == steps) & (moved["network"] != MEAN)]
+    if len(stop):
+        x, y = stop["time"], stop[name]
+        # the τ of all networks, of which the path has a few
+        label = f"stopped after {steps} steps (τ = {path.attrs['stop_time']:.2g})"
+        axes.plot(x, y, "D", ms=5, mfc="white", mec="black", label=label)
+    for start in path.loc[(path["time"] <= 0) & (path["network"] == MEAN), name]:
+        axes.axhline(start, color="0.5", lw=1, ls=":", label="before the first step")
+    for estimate, style in (("mle", "--"), ("converged", "-.")):
+        if (level := path.attrs.get(f"{estimate}_{name}")) is not None:
+            here = COLOUR_OF[estimate]
+            axes.axhline(float(level), color=here, lw=1.3, ls=style, label=NAME_OF[estimate])
+
+
+@apply_style()
+def draw_exact_comparison(exact: xr.Dataset) -> Figure:
+    """Draw means and widths of 90 % intervals against exact ones; below, intervals of one network.
+
+    Parameters
+    ----------
+    exact : xarray.Dataset
+        The file `exact.nc` of a study, with or without NUTS: `NAME_mean`, `NAME_low` and
+        `NAME_high` for each sampler, by network and question.
+    """
+    labels = [str(label) for label in exact["question"].values]
+    names = [str(v).removesuffix("_mean") for v in exact.data_vars if str(v).endswith("_mean")]
+    rows = 0.22 * len(labels) + 0.5
+    figure = Figure(figsize=(7, 4 + rows))
+    grid = figure.add_gridspec(2, 2, height_ratios=(3, rows))
+    means, widths = (figure.add_subplot(grid[0, i]) for i in range(2))
+    each = figure.add_subplot(grid[1, :])
+    for number, name in enumerate(names):
+        if name != "exact":
+            _draw_against_exact(means, widths, exact, name)
+        shift = (number - (len(names) - 1) / 2) * 0.72 / len(names)
+        _draw_intervals(each, exact.isel(network=0), name, shift)
+    means.set(xscale="logit", yscale="logit", title="posterior mean")
+    widths.set(xscale="log", yscale="log", title="width of 90 % interval")
+    for axes, here in ((means, 0.5), (widths, 0.1)):
+        axes.set(xlabel=NAME_OF["exact"], ylabel="sampler", box_aspect=1)
+        axes.axline((here, here), (here + 0.1, here + 0.1), color="0.6", lw=0.8, zorder=0)
+    each.set(xscale="logit", xlabel="activation", ylim=(len(labels) - 0.5, -0.5))
+    each.set_yticks(range(len(labels)), labels, fontsize=7.5)
+    for axis in (means.xaxis, means.yaxis, each.xaxis):
+        _set_plain_ticks(axis)
+    means.tick_params(axis="x", labelrotation=45)
+    networks = f"{exact.sizes['network']} network{'s' * (exact.sizes['network'] != 1)}"
+    note = f"above: {networks}; below: the first, points are posterior means, lines 90 % intervals"
+    add_legend(figure, each, columns=len(names), note=note)
+    return figure
+
+
+def _draw_against_exact(means: Axes, widths: Axes, exact: xr.Dataset, name: str) -> None:
+    look: dict[str, Any] = {"color": COLOUR_OF.get(name, COLOURS[3]), "ms": 3.5}
+    look["alpha"] = 1.0 if name == "nuts" else 0.6  # few marks, on top of many
+    marker, pair = MARKERS.get(name, "^"), ("exact", name)
+    means.plot(*(_clip(exact[f"{which}_mean"]).ravel() for which in pair), marker, **look)
+    width = (exact[f"{which}_high"] - exact[f"{which}_low"] for which in pair)
+    widths.plot(*(np.maximum(values.values, FLOOR).ravel() for values in width), marker, **look)
+
+
+def _draw_intervals(axes: Axes, exact: xr.Dataset, name: str, shift: float) -> None:
+    mean, low, high = (_clip(exact[f"{name}_{what}"]) for what in ("mean", "low", "high"))
+    place, colour = np.arange(len(mean)) + shift, COLOUR_OF.get(name, COLOURS[3])
+    axes.hlines(place, low, high, color=colour, lw=1.2)
+    marker = MARKERS.get(name, "^")
+    axes.plot(mean, place, marker, ms=3, color=colour, label=NAME_OF.get(name, name))
+
+
+def _clip(values: xr.DataArray) -> np.ndarray:
+    """Clip values away from 0 and 1, which a logit axis cannot show."""
+    return np.asarray(np.clip(values.values, FLOOR, 1 - FLOOR))
+
+
+def _set_plain_ticks(axis: Axis) -> None:
+    axis.set_major_locator(FixedLocator(TICKS))
+    axis.set_minor_locator(FixedLocator([]))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axis.set_tick_params(labelsize=7.5)
+
+
+@apply_style()
+def draw_known_truth(truth: pd.DataFrame) -> Figure:
+    """Draw every network's belief about one sentence and its reversal, beside the truth.
+
+    Parameters
+    ----------
+    truth : DataFrame
+        From `equivocal.paper.known_truth.compare_with_truth`.
+    """
+    kinds = {"trained": "mle", "paper": "paper", "converged": "converged"}
+    figure = Figure(figsize=(8.2, 2.6))
+    grid = figure.subplots(1, 2, sharey=True)
+    example = truth[truth["item"] == EXAMPLE]
+    for axes, (condition, part) in zip(grid, example.groupby("condition"), strict=True):
+        for place, (kind, name) in enumerate(kinds.items()):
+            beliefs = part.loc[part["kind"] == kind, "belief"]
+            axes.plot(beliefs, [place] * len(beliefs), "o", alpha=0.6, color=COLOUR_OF[name])
+            axes.plot(beliefs.mean(), place, "|", ms=16, mew=2, color=COLOUR_OF[name])
+        exact = float(part["truth"].iloc[0])
+        axes.axvline(exact, color="black", lw=1.2, zorder=0)
+        axes.set(title=f"{condition}, exact: {exact:.3f}", xlim=(-0.03, 1.03))
+    grid[0].set_yticks(range(len(kinds)), [NAME_OF[name] for name in kinds.values()])
+    grid[0].set_ylim(len(kinds) - 0.4, -0.6)
+    figure.supxlabel("belief that the pizza is the one who eats", fontsize=9)
+    return figure

@@ -13,8 +13,9 @@ import numpy as np
 import xarray as xr
 
 from equivocal.beliefs import LayerRows, collect_last_layer, infer_posterior
-from equivocal.paper.activations import answer_stimuli, combine_answers
-from equivocal.paper.comparisons import (
+from equivocal.paper.activations import (
+    answer_stimuli,
+    combine_answers,
     compare_with_exact,
     compare_with_nuts,
     sample_exactly,
@@ -97,7 +98,7 @@ class Beliefs(NamedTuple):
     """What networks and posteriors believe about the stimuli."""
 
     answers: xr.Dataset  # at every word, from every posterior (`activations`)
-    path: xr.Dataset  # along the sampler's time τ (`comparisons`)
+    path: xr.Dataset  # along the sampler's time τ (`trace_effect`)
     exact: xr.Dataset | None  # beside the exact posterior; None where the settings leave it out
     nuts: xr.Dataset | None  # beside that of another program
 

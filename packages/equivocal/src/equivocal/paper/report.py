@@ -1,37 +1,53 @@
-"""The report of a study, and the files that all its results are written to.
+"""The report of a study, one self-contained HTML page, and the files of all its results.
 
-`templates/captions.toml` has the texts of the report; those of its summary are in
-`record/summary.toml`.
+The page fetches nothing and needs no script. `templates/captions.toml` has its texts; those of its
+summary are in `record/summary.toml`. Cells of tables show few digits, bounds for small p-values and
+a dash for missing values; `VERDICTS` has the style and sign of each verdict.
 """
 
+import math
+from base64 import b64encode
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from importlib import resources
 from itertools import product
 from pathlib import Path
+from typing import Any, NamedTuple
 
+import numpy as np
 import pandas as pd
 import tomli_w
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
 
-from equivocal.beliefs import SamplerSettings
-from equivocal.errors import format_number
+from equivocal.errors import NOTHING, format_number
 from equivocal.figure_style import KINDS, NAME_OF, save_figure
-from equivocal.machine import get_package_version
 from equivocal.paper.claims import load_full_runs
-from equivocal.paper.html import TABLE_CAPTIONS, TEXTS, Section, render_report
-from equivocal.paper.summary import (
-    StudyResult,
-    describe_stop,
-    describe_time,
-    describe_truth,
-    summarise_study,
-)
+from equivocal.paper.summary import StudyResult, describe_stop, describe_truth, summarise_study
 from equivocal.result import Figures
+from equivocal.store import read_toml
 from equivocal.store.files import write_text_atomically
 from equivocal.store.store import hash_content
+from lastlayer.errors import UserError
 from lastlayer.files import write_atomically
 from lastlayer.machine import collect_versions
 
-__all__ = ["hash_report", "list_sections", "write"]
+__all__ = ["hash_report", "write"]
 
+TYPES = {".svg": "image/svg+xml", ".png": "image/png"}
+TEXTS = read_toml(str(resources.files("equivocal.paper") / "templates" / "captions.toml"))
+CAPTIONS: dict[str, str] = TEXTS["figures"]
+TABLE_CAPTIONS: dict[str, str] = TEXTS["tables"]
+UNSHOWN = ["id", "kind", "story", "in_short", "why"]  # columns of claims that the table leaves out
+LARGEST_SVG = 1_500_000  # bytes; a drawing with more has many points and is smaller as PNG
+SMALLEST_P = 1e-4
+VERDICTS = {  # style and sign: colour alone would not be accessible
+    "replicated": ("good", "✓"),
+    "direction only": ("partly", "◐"),
+    "not replicated": ("bad", "✗"),
+    "not testable as printed": ("open", "?"),
+    "not run": ("open", "…"),
+}
 DIAGRAMS = ("network", "posterior")  # shipped; made by scripts/make_diagrams.py
 
 
@@ -73,11 +89,35 @@ def _list_content(result: StudyResult, shown: list[str]) -> dict[str, object]:
         "impossible": result.tables.get("impossible_numbers", pd.DataFrame()),
         "tables": {name: result.tables[name] for name in captioned if name != "impossible_numbers"},
         "figures": [name for name in shown if name not in placed],
-        "methods": _write_methods(result),
         "settings": tomli_w.dumps(settings.to_dict()),
         "versions": collect_versions(),
         "notes": _write_notes(result),
     }
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Section:
+    """A section of the results: sentences, then figures, then a table with coloured verdicts.
+
+    In a table of claims the column `why` is shown below each row. A section that `opens` the report
+    precedes its summary.
+    """
+
+    title: str
+    sentences: list[str] = field(default_factory=list)
+    figures: list[str] = field(default_factory=list)  # by name
+    table: pd.DataFrame = field(default_factory=pd.DataFrame)
+    opens: bool = False
+
+    @property
+    def rows(self) -> "TableRows":
+        """The table, formatted for the page."""
+        return format_table(self.table.drop(columns=UNSHOWN, errors="ignore"))
+
+    @property
+    def reasons(self) -> list[str]:
+        """The reason for each verdict, shown below its claim over the width of the page."""
+        return [str(why) for why in self.table.get("why", [])]
 
 
 def list_sections(result: StudyResult, shown: list[str]) -> list[Section]:
@@ -91,8 +131,7 @@ def list_sections(result: StudyResult, shown: list[str]) -> list[Section]:
     if "claims" not in result.tables:
         kinds, title = TEXTS["results"]["figures"], TEXTS["results"]["title"]
         own = [name for kind in kinds for name in shown if name.partition("_")[0] == kind]
-        means = _arrange_means(result.tables["means"])
-        return [*sections, Section(title=title, figures=own, table=means)]
+        return [*sections, Section(title=title, figures=own, table=result.tables["means"])]
     claims = result.tables["claims"]
     table = claims.rename(columns={"at_paper_steps": describe_stop(result)})
     for run in load_full_runs().list_others(settings.name, quick=settings.quick_run):
@@ -105,26 +144,11 @@ def list_sections(result: StudyResult, shown: list[str]) -> list[Section]:
     return sections
 
 
-def _arrange_means(means: pd.DataFrame) -> pd.DataFrame:
-    """Return means with intervals as text: a row for each measure, a column for each estimate."""
-    columns = ("mean", "ci_low", "ci_high")
-    cells = [
-        "{} [{}, {}]".format(*(format_number(getattr(row, name)) for name in columns))
-        for row in means.itertuples()
-    ]
-    kinds = means["estimate"].map(lambda name: NAME_OF.get(name, name))
-    table = means.assign(cell=cells, kind=kinds)
-    index = ["condition", "measure"]
-    wide = table.pivot(index=index, columns="kind", values="cell")
-    return wide.reindex(index=table.set_index(index).index.unique(), columns=kinds.unique())
-
-
 def _write_notes(result: StudyResult) -> list[str]:
     """Return the caveats that a reader should know before quoting a number."""
     notes, beliefs = list(TEXTS["notes"]["study"]), result.beliefs
     if "claims" in result.tables:
-        searched = () if result.study.settings.quick_run else load_full_runs().notes
-        notes += [*TEXTS["notes"]["paper"], *searched]
+        notes += TEXTS["notes"]["paper"]
     if beliefs.exact is not None:
         notes.append(TEXTS["notes"]["exact"].format(**beliefs.exact.attrs))
     if beliefs.nuts is not None:
@@ -132,36 +156,172 @@ def _write_notes(result: StudyResult) -> list[str]:
     return notes
 
 
-def _write_methods(result: StudyResult) -> str:
-    """Return a methods paragraph for an article, filled in from the settings."""
-    inference, stimuli = result.study.settings.inference, result.study.stimuli
-    times = {"paper": describe_time(result)}
-    samplers = {
-        name: _describe_sampler(one, times.get(name, ""))
-        for name, one in inference.samplers.items()
+def render_report(
+    folder: Path, content: Mapping[str, Any], *, largest_svg: int = LARGEST_SVG
+) -> Path:
+    """Write `report.html` into a folder, with the figures of FOLDER/figures inside it.
+
+    Parameters
+    ----------
+    folder : Path
+        The folder of the study.
+    content : mapping
+        The content of the report: `title`, `quick`, `summary` (sentences by heading), `sections`
+        (see `Section`), `impossible` (a table of printed numbers that no data can give), `tables`
+        by name, the names of the other `figures`, `methods`, `settings` (TOML), `versions` by name,
+        `notes`.
+    largest_svg : int
+        Larger drawings, in bytes, are embedded as PNG.
+
+    Raises
+    ------
+    UserError
+        If a figure has not been drawn.
+    """
+    environment = Environment(
+        loader=PackageLoader("equivocal.paper", "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {
+        "format_table": format_table,
+        "make_anchor": _make_anchor,
+        "make_title": _make_title,
+        "mark_code": _mark_code,
+        "style_verdict": style_verdict,
     }
-    return str(TEXTS["methods"]).format(
-        training=result.run.settings,
-        inference=inference,
-        world=result.run.world.name,
-        priors=", ".join(f"{variance:g}" for variance in inference.prior_variances),
-        conditions=" and ".join(stimuli.conditions),
-        items=len(stimuli.items),
-        version=get_package_version(),
-        **samplers,
+    placed = [name for section in content["sections"] for name in section.figures]
+    pictures = {
+        name: _embed_figure(folder / "figures", name, largest_svg) | {"number": number}
+        for number, name in enumerate([*placed, *content["figures"]], 1)
+    }
+    page = environment.get_template("report.html.j2").render(
+        content=content,
+        pictures=pictures,
+        impossible=format_table(content["impossible"]),
+        captions=TABLE_CAPTIONS,
     )
+    path = folder / "report.html"
+    write_text_atomically(path, page)
+    return path
 
 
-def _describe_sampler(sampler: SamplerSettings, time: str) -> str:
-    if sampler.method == "exact-flow":
-        return (
-            "by the Gaussian closest to it, the fixed point of the same equations "
-            f"(method exact-flow, to {sampler.tolerance or 1e-7:g} posterior standard deviations)"
-        )
-    options = "".join(
-        f", {name.replace('_', ' ')} {value}" for name, value in sampler.options.items()
+def _embed_figure(folder: Path, name: str, largest_svg: int) -> dict[str, Any]:
+    """Return a figure as a data URL, with an anchor, a title and the rest of its caption."""
+    found = [path for kind in TYPES if (path := folder / f"{name}{kind}").is_file()]
+    if not found:
+        raise UserError(f"there is no figure {name!r} in {folder}; draw it before the report.")
+    path = found[-1] if found[0].stat().st_size > largest_svg else found[0]
+    kind, _, which = name.partition("_")
+    title, _, rest = (CAPTIONS.get(name) or CAPTIONS[kind]).partition(". ")
+    title = title.rstrip(".")
+    if name not in CAPTIONS:  # one of several of a kind, by condition: `words_reversal_mle`
+        condition, _, estimate = which.rpartition("_")
+        named = f"{condition}, {NAME_OF[estimate]}" if estimate in NAME_OF else which
+        title += f": {named}"
+    return {
+        "anchor": f"figure-{_make_anchor(name)}",
+        "title": title,
+        "source": f"data:{TYPES[path.suffix]};base64,{b64encode(path.read_bytes()).decode()}",
+        "caption": rest,
+    }
+
+
+def _mark_code(text: str) -> Markup:
+    """Escape a text for HTML, and mark up passages between backticks as code.
+
+    >>> str(_mark_code("run `a < b`"))
+    'run <code>a &lt; b</code>'
+    """
+    parts = (
+        Markup("<code>{}</code>" if number % 2 else "{}").format(part)
+        for number, part in enumerate(text.split("`"))
     )
-    step = "" if "step_size" in sampler.options else ", step size chosen by the stability rule"
-    steps = f", {sampler.num_steps} steps{time}" if sampler.num_steps else ""
-    size = f"{sampler.num_particles} particles{steps}"
-    return f"by the {sampler.method} sampler with {size}{options}{step}"
+    return Markup("").join(parts)
+
+
+def _make_title(name: str) -> str:
+    words = name.replace("_", " ").replace("-", " ")
+    return words[:1].upper() + words[1:]
+
+
+def _make_anchor(name: str) -> str:
+    return "".join(letter if letter.isalnum() else "-" for letter in name.lower())
+
+
+class Cell(NamedTuple):
+    """The text of a cell and the CSS classes that style it."""
+
+    text: str
+    kind: str  # "number", "text", "long" or "verdict …"
+
+
+class TableRows(NamedTuple):
+    """A table formatted for the page."""
+
+    header: list[Cell]
+    rows: list[list[Cell]]
+
+
+def format_p_value(value: float) -> str:
+    """Format a p-value with four decimals; a smaller one as a bound.
+
+    >>> format_p_value(0.00113), format_p_value(3e-9)
+    ('0.0011', '< 0.0001')
+    """
+    if math.isnan(value):
+        return NOTHING
+    return f"< {SMALLEST_P:.4f}" if value < SMALLEST_P else f"{value:.4f}"
+
+
+def style_verdict(verdict: str) -> tuple[str, str]:
+    """Return the style and sign of a verdict; neutral ones for an unknown verdict."""
+    return VERDICTS.get(verdict.strip().lower(), ("open", "•"))
+
+
+def format_cell(value: Any, column: str) -> Cell:
+    """Format one value by its type and the name of its column."""
+    if value is None or value is pd.NA or value is pd.NaT:
+        return Cell(NOTHING, "text")
+    if isinstance(value, bool | np.bool_):
+        return Cell("yes" if value else "no", "text")
+    if isinstance(value, int | float | np.integer | np.floating):
+        return Cell(_format_in_column(float(value), column), "number")
+    text = str(value)
+    if column.lower().startswith("verdict"):
+        kind, sign = style_verdict(text)
+        return Cell(f"{sign} {text}", f"verdict {kind}")
+    return Cell(text, "long" if len(text) > 45 else "text")
+
+
+def _format_in_column(value: float, column: str) -> str:
+    if _is_p_value(column):
+        return format_p_value(value)
+    if column.lower().startswith("printed") and math.isfinite(value):
+        return f"{value:.10g}".replace("-", "−")  # as it was printed
+    return format_number(value)
+
+
+def format_table(table: pd.DataFrame) -> TableRows:
+    """Format the header and rows of a table; an index with a name becomes the first columns."""
+    if any(name is not None for name in table.index.names):
+        table = table.reset_index()
+    names = [str(name) for name in table.columns]
+    rows = [
+        [format_cell(value, name) for value, name in zip(row, names, strict=True)]
+        for row in table.itertuples(index=False, name=None)
+    ]
+    numeric = [bool(rows) and all(r[i].kind == "number" for r in rows) for i in range(len(names))]
+    header = [
+        Cell(name.replace("_", " "), "number" if right else "text")
+        for name, right in zip(names, numeric, strict=True)
+    ]
+    return TableRows(header, rows)
+
+
+def _is_p_value(column: str) -> bool:
+    """Return whether a column's name is one of p-values: "p", "p_item", "printed p", "p (Holm)"."""
+    words = column.lower().replace("_", " ").replace("-", " ").split()
+    return "p" in words or "pvalue" in words

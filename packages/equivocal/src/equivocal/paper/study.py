@@ -52,7 +52,7 @@ BELIEF_CODE = (
     *("equivocal/truth.py", "equivocal/statistics"),
     *(
         f"equivocal/paper/{name}.py"
-        for name in ("activations", "comparisons", "inference", "known_truth", "settings", "study")
+        for name in ("activations", "inference", "known_truth", "settings", "study")
     ),
 )
 

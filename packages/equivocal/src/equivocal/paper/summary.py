@@ -12,23 +12,20 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from equivocal.errors import format_number
 from equivocal.network import Run
 from equivocal.paper.claims import FullRuns, load_full_runs
-from equivocal.paper.figure_tables import (
-    ALPHA,
-    find_stop_time,
-    select_clear_changes,
-    select_largest_change,
-)
 from equivocal.paper.inference import Beliefs
 from equivocal.paper.known_truth import EXAMPLE
 from equivocal.paper.settings import read_record
 from equivocal.paper.study import Study
+from equivocal.paper.tables import find_stop_time
 from equivocal.paper.verdicts import compare_errors
 from equivocal.result import Figures, Result
+from equivocal.statistics.summaries import LEVEL
 from lastlayer.errors import join_names
 
 __all__ = [
@@ -45,6 +42,7 @@ QUICK = (
     "report them."
 )
 Summary = dict[str, list[str]]  # sentences by heading
+ALPHA = 1 - LEVEL
 FEW = 5  # with fewer networks, tests over them have little power
 WORDS = read_record("summary")
 
@@ -142,7 +140,6 @@ def summarise_study(result: StudyResult, runs: FullRuns | None = None) -> Summar
         summary["In numbers"] = [*_list_means(tables["means"], stop)]
         rows = WORDS["data"].format(rows=study.settings.inference.rows)
         depends = [*_compare_verdicts(claims, study, runs), rows, *_name_corpus(claims)]
-    depends += _follow_priors(tables["priors_models"], stop)
     networks = study.run.settings.networks
     if networks < FEW:
         depends.append(WORDS["few"].format(networks=networks))
@@ -164,12 +161,7 @@ def describe_stop(result: StudyResult) -> str:
     """Say in words where the paper's sampler stops, with the τ that is reached."""
     steps = result.study.settings.inference.samplers["paper"].num_steps
     words = "where the sampler stops" if steps is None else f"after {steps} steps of the sampler"
-    return words + describe_time(result)
-
-
-def describe_time(result: StudyResult) -> str:
-    """Name the τ that the paper's sampler reached, in parentheses."""
-    return f" (τ = {find_stop_time(result.beliefs.answers):.2g})"
+    return f"{words} (τ = {find_stop_time(result.beliefs.answers):.2g})"
 
 
 def _describe_method(study: Study, stop: str) -> str:
@@ -195,14 +187,15 @@ def _list_means(means: pd.DataFrame, stop: str) -> Iterable[str]:
 
 def _list_changes(paired: pd.DataFrame, estimate: str, when: str) -> str:
     """List the measures that change clearly, with their changes, in one sentence."""
-    clear: Any = select_clear_changes(paired, estimate)
+    rows = paired[paired["estimate"] == estimate]
+    same = np.sign(rows["mean"]) == np.sign(rows["logit_mean"])
+    clear: Any = rows[(rows["p_holm"] < ALPHA) & (rows["logit_p_holm"] < ALPHA) & same]
     named = [
         f"{row.condition}, {row.measure} {_format_signed(row.mean)} "
         f"[{format_number(row.ci_low)}, {format_number(row.ci_high)}]"
         for row in clear.itertuples()
     ]
-    tests = int((paired["estimate"] == estimate).sum())
-    changes = "; ".join(named) or WORDS["none"].format(tests=tests)
+    changes = "; ".join(named) or WORDS["none"].format(tests=len(rows))
     return str(WORDS["changes"]).format(when=when, alpha=ALPHA, changes=changes)
 
 
@@ -258,16 +251,6 @@ def _list_differences(claims: pd.DataFrame, others: pd.Series, say: Callable[...
     listed = "; ".join(f"{text} ({verdict})" for text, verdict in pairs)
     counts = {"apart": int(apart.sum()), "known": int(known.sum())}
     return say(**counts, listed=f": {listed}" if listed else "")
-
-
-def _follow_priors(priors: pd.DataFrame, stop: str) -> Iterable[str]:
-    """Yield how the largest change of an indicated unit depends on the prior variance."""
-    own: Any = select_largest_change(priors)
-    if own["prior"].nunique() < 2:
-        return
-    changes = [f"{_format_signed(row.mean)} with {row.prior:g}" for row in own.itertuples()]
-    numbers = join_names(changes, most=9)
-    yield WORDS["priors"].format(stop=stop, largest=own.iloc[0], numbers=numbers)
 
 
 def describe_truth(truth: pd.DataFrame, steps: int | None) -> list[str]:

@@ -304,3 +304,9 @@ def list_non_relevant(dataset: xr.Dataset, item: str | None = None) -> list[str]
         return []
     own = list_own_units(dataset, item) if item is not None else set()
     return [unit for unit in map(str, dataset["non_relevant"].values) if unit not in own]
+
+
+def find_stop_time(dataset: xr.Dataset) -> float:
+    """Find the τ at which the paper's sampler stopped: the median over units and networks."""
+    times = dataset["time"].sel(sampler="paper", prior=find_central_prior(dataset))
+    return float(np.nanmedian(times))

@@ -5,23 +5,8 @@ spread, a missing value) its numbers are NaN.
 
 `compare_with_zero` and `compare_pairs` are the tests that the paper prints, so their formulas must
 not change. The logit, Holm and mixed-model versions are ours.
-
-`compute_variance_shares` computes how much of the variance of a result each choice explains:
-
-    S_c = Var(E[y | c]) / Var(y)
-
-is the share of y's variance that the main effect of choice c accounts for (the first-order index of
-a functional ANOVA). Where choices were drawn independently of one another, the means by level
-estimate E[y | c]; rows in which several were fixed jointly must be left out. Such means also differ
-by chance: the share that is expected after shuffling c is subtracted, (S − S₀) / (1 − S₀). A choice
-is shuffled among the largest units that share it: trainings, posteriors, or single rows. Intervals
-are percentiles of estimates from halves of the trainings: a half drawn without replacement varies
-about the whole as the whole does about the truth. In a bootstrap trainings would occur twice, and
-no shuffle keeps their copies together. With fewer than `FEWEST` trainings there is no interval:
-rows of one training share its networks, and halves of the rows would not differ in that.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -39,7 +24,6 @@ __all__ = [
     "append_means",
     "compare_pairs",
     "compare_with_zero",
-    "compute_variance_shares",
 ]
 
 # The range of single precision: an activation nearer to one than this is stored as one. Near zero
@@ -48,8 +32,6 @@ LOWEST, HIGHEST = float(np.finfo(np.float32).tiny), 1 - 2.0**-24
 MEAN = "mean"  # in the column `network`: the mean over networks
 LEVEL = 0.95  # of confidence intervals
 NAN = float("nan")
-FEWEST = 5  # trainings, for intervals from halves of them
-TOGETHER = "training, all choices together"
 
 
 @dataclass(frozen=True)
@@ -256,99 +238,6 @@ def fit_mixed_model(table: pd.DataFrame) -> MixedModel:
         sd_residual=fit.sd_residual,
         note=fit.note,
     )
-
-
-def compute_variance_shares(
-    table: pd.DataFrame,
-    outcome: str,
-    choices: Sequence[str],
-    *,
-    units: Sequence[str] = (),
-    repeats: int = 200,
-    seed: int = 0,
-) -> pd.DataFrame:
-    """Compute the share of an outcome's variance that each choice explains alone.
-
-    Parameters
-    ----------
-    table : DataFrame
-        A row for each specification, its choices independent of one another.
-    outcome : str
-        The column whose variance is explained.
-    choices : sequence of str
-        Columns; those with a single value are left out.
-    units : sequence of str
-        Columns that number the groups of rows with a common training or posterior, the largest
-        groups first.
-    repeats : int
-        The number of shuffles, and of halves.
-    seed : int
-        The same seed gives the same numbers.
-
-    Returns
-    -------
-    DataFrame
-        `outcome`, `choice`, `share`, `low` and `high` (95 %; NaN with few trainings), by share.
-        Shares below zero mean less than chance. With units, another row has the share of the
-        largest units as a whole.
-    """
-    table = table[np.isfinite(table[outcome].astype(float))].reset_index(drop=True)
-    nested = [*(pd.factorize(table[name])[0] for name in units), np.arange(len(table))]
-    largest = nested[0]
-    rng, y = np.random.default_rng(seed), table[outcome].to_numpy(float)
-    coded = {name: pd.factorize(table[name].map(str))[0] for name in choices}
-    coded = {name: levels for name, levels in coded.items() if levels.max(initial=0) > 0}
-    if units and 1 < len(np.unique(largest)) < len(largest):
-        coded[TOGETHER] = largest
-    halvings = repeats if len(np.unique(largest)) >= FEWEST else 0
-    rows = []
-    for name, levels in coded.items():
-        unit = _find_unit(levels, nested[1:] if name == TOGETHER else nested)
-        share = _estimate_share(y, levels, unit, rng, repeats)
-        # a few shuffles per half suffice, since only their mean is used
-        halves = np.array(
-            [
-                _estimate_share(y[drawn], levels[drawn], unit[drawn], rng, 5)
-                for drawn in (_draw_half(largest, rng) for _ in range(halvings))
-            ]
-        )
-        known = halves[np.isfinite(halves)]  # halves in which the outcome or the choice varies
-        low, high = np.percentile(known, [2.5, 97.5]) if known.size else (np.nan, np.nan)
-        rows.append({"outcome": outcome, "choice": name, "share": share, "low": low, "high": high})
-    shares = pd.DataFrame(rows, columns=["outcome", "choice", "share", "low", "high"])
-    return shares.sort_values("share", ascending=False, kind="stable", ignore_index=True)
-
-
-def _find_unit(levels: np.ndarray, nested: Sequence[np.ndarray]) -> np.ndarray:
-    """Return the largest units within which the level is constant; the last are single rows."""
-    return next(unit for unit in nested if pd.Series(levels).groupby(unit).nunique().max() == 1)
-
-
-def _estimate_share(
-    y: np.ndarray, levels: np.ndarray, unit: np.ndarray, rng: np.random.Generator, repeats: int
-) -> float:
-    """Estimate S of one choice, corrected for the share that chance explains."""
-    raw = _compute_raw_share(y, levels)
-    _, first, place = np.unique(unit, return_inverse=True, return_index=True)
-    shuffled = (rng.permutation(levels[first])[place] for _ in range(repeats))
-    chance = float(np.mean([_compute_raw_share(y, other) for other in shuffled]))
-    return (raw - chance) / (1 - chance) if chance < 1 else NAN
-
-
-def _compute_raw_share(y: np.ndarray, levels: np.ndarray) -> float:
-    """Return the share of the variance that lies between levels."""
-    total = ((y - y.mean()) ** 2).sum()
-    if not total > 0:
-        return NAN
-    counts = np.bincount(levels)
-    sums = np.bincount(levels, y - y.mean())
-    return float((sums[counts > 0] ** 2 / counts[counts > 0]).sum() / total)
-
-
-def _draw_half(blocks: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Return the rows of half of the blocks, drawn without replacement."""
-    names = np.unique(blocks)
-    return np.flatnonzero(np.isin(blocks, rng.permutation(names)[: max(1, len(names) // 2)]))
 
 
 def append_means(table: pd.DataFrame, *keys: str) -> pd.DataFrame:

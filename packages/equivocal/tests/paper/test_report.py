@@ -9,7 +9,7 @@ import pytest
 from scripts.make_diagrams import draw_network_diagram
 
 from equivocal.figure_style import save_figure
-from equivocal.paper.html import (
+from equivocal.paper.report import (
     CAPTIONS,
     TABLE_CAPTIONS,
     Section,
@@ -45,7 +45,6 @@ CONTENT = {
         "own": pd.DataFrame({"a": [True]}),
     },
     "figures": ["network"],
-    "methods": "First paragraph.",
     "settings": 'name = "paper"',
     "versions": {"equivocal": "0.1.0"},
     "notes": ["A note & more."],
@@ -128,7 +127,6 @@ def test_every_table_claim_and_text_is_shown(folder: Path) -> None:
         "accuracy <97 %>",
         "t is at least 1.",
         "4.686",
-        "First paragraph.",
         "A note & more.",
     )
     for words in (*shown, 'name = "paper"', "0.1.0", TABLE_CAPTIONS["paired_models"]):

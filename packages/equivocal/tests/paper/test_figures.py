@@ -1,16 +1,17 @@
-"""Figures of effects against the prior, sampler time and all choices; the two diagrams."""
+"""Figures of effects against the prior and sampler time, and of samplers beside the exact one."""
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from equivocal.paper.effect_figures import (
+from equivocal.paper.figures import (
     draw_exact_comparison,
     draw_known_truth,
     draw_prior_effects,
     draw_sampler_path,
+    tabulate_path,
+    tabulate_prior_effects,
 )
-from equivocal.paper.figure_tables import tabulate_path, tabulate_prior_effects
 from equivocal.paper.known_truth import EXAMPLE
 from tests.paper.made_up import ITEMS, activations, exact, path
 
