@@ -40,6 +40,7 @@ __all__ = [
 
 Positive = Annotated[float, Field(gt=0, lt=float("inf"))]
 RowsOfPosterior = Literal["every word", "last word", "drawn pairs"]
+HELD = 1e-6  # share of v that is left to the weight of a feature that ψ does not have
 NUM_PAIRS = 10_000  # N of §2.4, if it counts (constituent, probe) pairs and not sentences
 
 
@@ -56,6 +57,7 @@ class SamplerSettings(SettingsTable):
     num_particles: int = Field(default=50, ge=2)
     num_steps: Annotated[int, Field(ge=1)] | None = None
     tolerance: Positive | None = None
+    bias: bool = True  # whether ψ ends in a constant 1; if not, biases keep their trained values
     # b, by which counts and targets are multiplied; "sentence": a sentence is one unit of evidence
     evidence: Positive | Literal["sentence"] = 1.0
     options: dict[str, Any] = {}  # options that only this method has: ρ, taming, Δτ, …
@@ -179,12 +181,14 @@ def infer_posterior(
         Whether to judge if a Gaussian describes the posterior well, which may take longer than
         the posterior itself; set it to False if nobody reads the verdict.
     """
+    variances = np.full(layer.features.shape[1], prior_variance)
+    variances[-1] *= HELD
     return sample_posterior(
         layer.features,
         layer.targets,
         counts=layer.counts,
         prior_mean=layer.trained,
-        prior_variance=prior_variance,
+        prior_variance=prior_variance if sampler.bias else variances,
         evidence=layer.weigh_evidence(sampler.evidence),
         method=sampler.method,
         num_particles=sampler.num_particles,

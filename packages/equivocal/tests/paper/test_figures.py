@@ -1,5 +1,7 @@
 """Figures of effects against the prior and sampler time, and of samplers beside the exact one."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -8,11 +10,12 @@ from equivocal.paper.figures import (
     draw_exact_comparison,
     draw_known_truth,
     draw_prior_effects,
+    draw_rational_map,
     draw_sampler_path,
     tabulate_path,
     tabulate_prior_effects,
 )
-from equivocal.paper.known_truth import EXAMPLE
+from equivocal.paper.known_truth import EXAMPLE, find_rational_levels
 from tests.paper.made_up import ITEMS, activations, exact, path
 
 
@@ -79,6 +82,37 @@ def test_every_question_to_the_first_network_is_named_with_its_intervals() -> No
     assert (
         figure.legends[0].get_title().get_text().startswith("above: 3 networks; below: the first")
     )
+
+
+def test_rational_map_has_a_contour_where_a_listener_believes_the_same() -> None:
+    """The belief α ε: a contour at 0.01 joins the points with this product."""
+    alphas, slips = np.geomspace(1e-2, 1e2, 9), np.geomspace(1e-4, 1e-1, 13)
+    rows = [(a, e, a * e / (1 + a * e)) for a in alphas for e in slips]
+    table = pd.DataFrame(rows, columns=["pseudo_count", "slip", "belief"])
+    example = SimpleNamespace(utterance="the pizza eats", tracked={"agent": "pizza"})
+    levels = [("", "mle", 0.01), ("all", "paper", 0.1), ("pairs", "converged", 1e-3)]
+    shown = pd.DataFrame(levels, columns=["reading", "estimate", "belief"])
+    axes = draw_rational_map(table, shown, example).axes[0]
+    for contour, (_, _, belief) in zip(axes.collections[1:], levels, strict=True):
+        points = np.concatenate([path.vertices for path in contour.get_paths()])
+        product = np.prod(points, axis=1)
+        np.testing.assert_allclose(product / (1 + product), belief, rtol=0.15)
+    names = [line.get_label() for line in axes.lines]
+    assert names[2] == "Bayesian, converged, N = pairs: 0.001"
+
+
+def test_levels_of_the_map_are_those_of_the_example() -> None:
+    data = activations()
+    example = SimpleNamespace(
+        condition="reversal", name="dinner", critical=3, tracked={"agent": "pizza"}
+    )
+    table = find_rational_levels(example, {"pairs": data, "all": data})
+    assert table["reading"].tolist() == ["", "pairs", "pairs", "all", "all"]
+    here = {"condition": "reversal", "item": "dinner", "position": 3, "probe": "agent"}
+    here |= {"unit": "pizza"}
+    assert table["belief"][0] == pytest.approx(float(data["mle"].sel(here).mean()))
+    converged = data["mean"].sel(here | {"sampler": "converged", "prior": 1.0}).mean()
+    assert table["belief"][4] == pytest.approx(float(converged))
 
 
 def test_known_truth_has_a_dot_for_each_network_and_a_line_for_the_truth() -> None:

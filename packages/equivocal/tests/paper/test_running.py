@@ -3,6 +3,7 @@
 import re
 import shutil
 import sys
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -12,9 +13,11 @@ import xarray as xr
 from benchmarks.same_results import find_differences
 from scipy import stats
 
+from equivocal.beliefs import collect_last_layer, infer_posterior
 from equivocal.network import Run
+from equivocal.paper.activations import trace_effect, vary_sampler
 from equivocal.paper.claims import collect_evidence
-from equivocal.paper.run import run_study
+from equivocal.paper.run import infer, run_study
 from equivocal.paper.settings import load_study
 from equivocal.paper.study import Study, prepare
 from equivocal.paper.summary import StudyResult, collect_result, describe_stop
@@ -164,6 +167,38 @@ def test_the_exact_posterior_is_of_all_tracked_units_of_all_networks(
     ratio = (exact["paper_sd"] / exact["exact_sd"]).values.ravel()
     np.testing.assert_allclose(np.ravel(evidence["exact"]["paper"][0]), ratio)
     assert evidence["exact"]["networks"] == 2
+
+
+def test_other_readings_of_n_lie_beside_the_studys_own(finished: StudyResult) -> None:
+    readings = finished.study.list_readings()
+    assert readings["all"] is finished.study
+    pairs = readings["pairs"]
+    beliefs = infer(pairs, partial)
+    assert (pairs.folder / "pairs" / "activations.nc").exists()
+    assert set(beliefs.answers["unit"].values) == {"cat", "bone", "dog", "girl"}
+    own = finished.beliefs.answers.sel(unit=beliefs.answers["unit"])
+    np.testing.assert_array_equal(beliefs.answers["mle"], own["mle"])  # the same networks
+    last = pairs.run.networks[1]
+    layer = collect_last_layer(pairs.run, last, "drawn pairs")
+    unit = last.world.units.index("cat")
+    sampler = pairs.settings.inference.samplers["converged"]
+    posterior = infer_posterior(layer.select([unit]), sampler, 1.0, 1)
+    psi = last.probe_features("the cat chases", ["agent"]).values[-1]
+    here = beliefs.answers["mean"].sel(network=1, sampler="converged", prior=1.0, unit="cat")
+    found = here.sel(condition="reversal", item="cat", position=2, probe="agent")
+    assert float(found) == pytest.approx(float(posterior.predict_proba(psi)[0, 0]), rel=1e-3)
+
+
+def test_other_steps_and_particles_are_those_of_the_sampler(small_run: Run, tmp_path: Path) -> None:
+    changes = {"steps.networks": 1, "steps.step_sizes": ["automatic", 1e-3, 1e9]}
+    changes |= {"steps.num_particles": [10], "steps.dropout_rates": [0.3]}
+    study = made(tmp_path, small_run, **changes)
+    table = vary_sampler(study).to_dataframe().set_index("step_size")
+    assert table.loc["0.001", "time"] == pytest.approx(5e-3)
+    assert table["diverged"].tolist()[:2] == [0, 0]
+    assert table.loc["1000000000.0", "diverged"] > 0
+    own = trace_effect(study)["indicated_agent"].isel(network=0, step=5).mean()
+    assert table.loc["automatic", "indicated_agent"] == pytest.approx(float(own), rel=1e-4)
 
 
 def test_nuts_stands_beside_the_exact_posterior_where_it_was_run(finished: StudyResult) -> None:

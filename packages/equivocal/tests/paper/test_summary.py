@@ -10,7 +10,14 @@ from scripts.record_runs import TARGET, record_runs
 
 from equivocal.multiverse.answer import answer_in_words
 from equivocal.network import Run
-from equivocal.paper.claims import COLUMNS, FullRun, FullRuns, judge, load_full_runs
+from equivocal.paper.claims import (
+    COLUMNS,
+    FullRun,
+    FullRuns,
+    compare_readings,
+    judge,
+    load_full_runs,
+)
 from equivocal.paper.inference import Beliefs
 from equivocal.paper.report import VERDICTS, list_sections
 from equivocal.paper.study import Study
@@ -49,7 +56,15 @@ def make_result(
 def make_tables(*, claims: bool = True, **effects: float) -> dict[str, pd.DataFrame]:
     dataset = make_dataset(**effects)
     tables = tabulate(dataset, without=UNUSED)
-    return tables | ({"claims": judge(dataset, tables, EVIDENCE)} if claims else {})
+    if not claims:
+        return tables
+    own = judge(dataset, tables, EVIDENCE)
+    other = own.assign(verdict="replicated", verdict_at_convergence="replicated")
+    row = {"reading": "pairs", "num_particles": 50, "dropout_rate": 0.3, "network": 0}
+    row |= {"time": 2e-3, "diverged": 0, "indicated_agent": 4e-4, "mle_agent": 8e-5}
+    steps = [row | {"step_size": "automatic"}, row | {"step_size": "0.0001", "diverged": 3}]
+    readings = compare_readings(own, {"pairs": other, "all": own})
+    return tables | {"claims": readings, "steps": pd.DataFrame(steps)}
 
 
 def test_claims_stand_under_their_verdicts(study: Study) -> None:
@@ -73,7 +88,7 @@ def test_claims_stand_under_their_verdicts(study: Study) -> None:
     assert (
         f"“T{alike}”: direction only (earlier work)." in summary["Beside the paper's own results"]
     )
-    assert f"t{alike} (replicated)" in summary["What it depends on"][0]
+    assert f"t{alike} (replicated)" in summary["What it depends on"][1]
 
 
 def test_other_verdicts_are_named_and_the_answer_comes_first(study: Study) -> None:
@@ -183,7 +198,7 @@ def test_recorded_tables_of_claims_have_the_recorded_verdicts(study: str) -> Non
     results = Path(__file__).resolve().parents[4] / "benchmarks" / "results"
     table = pd.read_csv(results / f"claims_{study}.csv", keep_default_na=False)
     (run,) = (run for run in load_full_runs().studies if run.study == study)
-    assert list(table.columns) == COLUMNS
+    assert list(table.columns)[: len(COLUMNS)] == COLUMNS
     assert dict(zip(table["id"], table["verdict"], strict=True)) == run.verdicts
 
 
@@ -235,6 +250,45 @@ def test_finished_runs_are_recorded_and_quick_ones_refused(study: Study, tmp_pat
     study.settings.model_copy(update=quick).write(study.folder / "settings.toml")
     with pytest.raises(UserError, match="was a quick run; only full runs"):
         record_runs([study.folder], None, target)
+
+
+def test_results_are_sorted_by_the_readings_under_which_they_hold(study: Study) -> None:
+    """All hold with pairs; with all questions, as stopped and converged samplers say."""
+    claims = make_tables(indicated=-1.0)["claims"]
+    assert {"verdict_pairs", "verdict_pairs_converged"} <= set(claims)
+    assert (claims["verdict_all"] == claims["verdict"]).all()
+    assert (claims["verdict_all_converged"] == claims["verdict_at_convergence"]).all()
+    said = summarise_study(make_result(study, make_tables(indicated=-1.0)), RUNS)
+    depends = said["What it depends on"][0]
+    some = depends.partition("in some (")[2].partition(")")[0]
+    assert "reversed words are more active in the Bayesian model than in the trained" in some
+    assert "congruent sentences are read with certainty" in depends.partition("hold in all")[2]
+    assert "; 0 in none." in depends
+    none = claims.assign(verdict_pairs="direction only", verdict_pairs_converged="not replicated")
+    tables = make_tables(indicated=-1.0) | {"claims": none}
+    depends = summarise_study(make_result(study, tables), RUNS)["What it depends on"][0]
+    assert "reversed words are more active" in depends.partition("in none (")[2]
+    assert "0 hold in all;" in depends
+
+
+def test_what_the_paper_leaves_open_is_named_at_once(study: Study) -> None:
+    done = summarise_study(make_result(study, make_tables()), RUNS)["What was done"][1]
+    for text in ("(consistent; the other is `printed`)", "a constant feature in ψ (yes)"):
+        assert text in done
+    assert "J = 10" in done
+    assert "stimuli.csv: 2" in done or "garden.csv: 2" in done
+
+
+def test_every_step_size_has_its_time_and_divergence_is_marked(study: Study) -> None:
+    (section,) = (
+        section
+        for section in list_sections(make_result(study, make_tables()), [])
+        if section.title.startswith("What “17 steps”")
+    )
+    (row,) = section.rows.rows
+    cells = [cell.text for cell in row]
+    assert cells[-2:] == ["0.0004 (τ = 0.002)", "diverged (τ = 0.002)"]
+    assert "trained networks have 8e-05 (agent)" in section.sentences[0]
 
 
 def test_doubt_against_the_truth_opens_the_report(study: Study) -> None:

@@ -278,8 +278,8 @@ def tabulate_matches(
     -------
     DataFrame
         `key`, `training` (a number), the choices, a column for each fact (1, 0 or NaN), `met`,
-        `claims_met`, `numbers_met`, `undecided`, `effect_agent`, `effect_patient`, the same as differences of
-        logits (`logit_agent`, `logit_patient`), and the state of the sampler.
+        `claims_met`, `numbers_met`, `undecided`, `effect_agent`, `effect_patient`, the same as
+        differences of logits (`logit_agent`, `logit_patient`), and the state of the sampler.
     """
     trainings: dict[tuple[Any, ...], int] = {}
     rows = []

@@ -309,6 +309,48 @@ def _fill_forward(values: np.ndarray) -> np.ndarray:
     return rows.ffill().to_numpy().reshape(values.shape)
 
 
+def vary_sampler(study: Study) -> xr.Dataset:
+    """Run the paper's sampler with other J, Δτ and ρ, for as many steps.
+
+    Parameters
+    ----------
+    study : Study
+        A study with trained networks; the table [steps] gives the values and the networks.
+
+    Returns
+    -------
+    Dataset
+        By `row`: the choices, the `time` τ that is reached (median), how many units `diverged`, and
+        for each role the mean activation of the indicated units of the last condition, of the
+        Bayesian (`indicated_ROLE`) and of the trained network (`mle_ROLE`).
+    """
+    inference, steps = study.settings.inference, study.settings.steps
+    asked = list_questions(study.stimuli, study.stimuli.conditions[-1])
+    paper, rows = inference.samplers["paper"], []
+    for index in range(min(steps.networks, len(study.run.networks))):
+        layer, psi, unit = _ask(study, index, asked)
+        trained = expit((psi * layer.trained[unit]).sum(axis=1))
+        for size, step, rate in product(steps.num_particles, steps.step_sizes, steps.dropout_rates):
+            options = {"step_size": None if step == "automatic" else step, "dropout_rate": rate}
+            sampler = paper.model_copy(
+                update={"num_particles": size, "options": paper.options | options}
+            )
+            posterior = infer_posterior(
+                layer, sampler, inference.central_prior, inference.get_seed(index), diagnose=False
+            )
+            answers = posterior.predict_proba(psi)[np.arange(len(psi)), unit]
+            row: dict[str, Any] = {"network": index, "num_particles": size}
+            row |= {"step_size": str(step), "dropout_rate": rate}
+            row["time"] = float(np.median(posterior.info.time))
+            row["diverged"] = int(posterior.info.diverged.sum())
+            for role in asked["probe"].unique():
+                here = (asked["probe"] == role).to_numpy()
+                row[f"indicated_{role}"] = float(answers[here].mean())
+                row[f"mle_{role}"] = float(trained[here].mean())
+            rows.append(row)
+    return xr.Dataset({name: ("row", np.array([row[name] for row in rows])) for name in rows[0]})
+
+
 def compare_with_exact(study: Study, answers: xr.Dataset, sampled: Sequence[Any]) -> xr.Dataset:
     """Compare the exact posterior, by Hamiltonian Monte Carlo, with the study's two samplers.
 

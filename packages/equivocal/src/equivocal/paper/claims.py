@@ -1,6 +1,7 @@
 """The paper's claims, each with its numbers and a verdict by a fixed rule.
 
-Verdicts come from the numbers where the paper stops its sampler (17 steps). The numbers of the
+Verdicts come from the numbers where the paper stops its sampler (17 steps), under the study's own
+reading of N; `compare_readings` sets those of both readings beside them. The numbers of the
 converged posterior stand beside them, and the explanation says where their verdict would differ.
 Claims and limits are in `record/claims.toml`, the rules in `equivocal.paper.verdicts`.
 `find_impossible_numbers` finds, by arithmetic, printed numbers that no data can give.
@@ -112,6 +113,28 @@ def judge(
     texts = content["limits"], content["reasons"]
     facts = Facts(dataset, rows, central, tables, evidence, *texts)
     return pd.DataFrame([_judge(entry, facts) for entry in content["claims"]], columns=COLUMNS)
+
+
+def compare_readings(claims: pd.DataFrame, readings: dict[str, pd.DataFrame]) -> pd.DataFrame:
+    """Add the verdicts under each reading of N, after 17 steps and at convergence.
+
+    Parameters
+    ----------
+    claims : DataFrame
+        The claims as `judge` returned them for the main reading.
+    readings : dict of str to DataFrame
+        The claims as judged under each reading, "pairs" and "all".
+
+    Returns
+    -------
+    DataFrame
+        With columns verdict_READING and verdict_READING_converged.
+    """
+    verdicts = {}
+    for name, judged in readings.items():
+        verdicts[f"verdict_{name}"] = judged["verdict"]
+        verdicts[f"verdict_{name}_converged"] = judged["verdict_at_convergence"]
+    return claims.assign(**verdicts)
 
 
 def _judge(entry: Entry, facts: Facts) -> dict[str, str]:

@@ -32,23 +32,25 @@ from equivocal.paper.activation_figures import (
     tabulate_critical,
     tabulate_words,
 )
-from equivocal.paper.inference import Beliefs
 from equivocal.paper.known_truth import EXAMPLE
-from equivocal.paper.study import Study
+from equivocal.paper.summary import StudyResult
 from equivocal.paper.tables import compute_measures, find_central_prior, find_stop_time
 from equivocal.progress import progress
 from equivocal.result import Figures
 from equivocal.statistics.summaries import MEAN, append_means
+from equivocal.world.items import Item
 
 __all__ = ["draw"]
 
 FLOOR = 1e-10  # the end of logit axes
 TICKS = (1e-9, 1e-7, 1e-5, 1e-3, 0.05, 0.5, 0.95, 0.999)
+N_READ_AS = {"pairs": "pairs", "all": "sentences"}
 MARKERS = {"exact": "s", "paper": "D", "converged": "o", "nuts": "x"}
 
 
-def draw(study: Study, beliefs: Beliefs, truth: pd.DataFrame | None = None) -> Figures:
+def draw(result: StudyResult) -> Figures:
     """Draw every figure of a study, by name and in the order of the report."""
+    study, beliefs, tables = result.study, result.beliefs, result.tables
     dataset, exact = beliefs.answers, beliefs.comparison
     conditions, estimates = list_conditions(dataset), ["mle", *map(str, dataset["sampler"].values)]
     with progress("drawing"):
@@ -63,8 +65,11 @@ def draw(study: Study, beliefs: Beliefs, truth: pd.DataFrame | None = None) -> F
             figures["calibration"] = draw_calibration(tabulate_calibration(dataset), estimates)
         if exact is not None:
             figures["exact"] = draw_exact_comparison(exact)
-        if truth is not None:
-            figures["truth"] = draw_known_truth(truth)
+        if result.truth is not None:
+            figures["truth"] = draw_known_truth(result.truth)
+        if "rational" in tables:
+            levels, example = tables["rational_levels"], study.example
+            figures["rational"] = draw_rational_map(tables["rational"], levels, example)
         for name, estimate in product(conditions, estimates):
             table = tabulate_words(dataset, name, estimate)
             figures[f"words_{name}_{estimate}"] = draw_word_grid(table, name, estimate)
@@ -308,4 +313,38 @@ def draw_known_truth(truth: pd.DataFrame) -> Figure:
     grid[0].set_yticks(range(len(kinds)), [NAME_OF[name] for name in kinds.values()])
     grid[0].set_ylim(len(kinds) - 0.4, -0.6)
     figure.supxlabel("belief that the pizza is the one who eats", fontsize=9)
+    return figure
+
+
+@apply_style()
+def draw_rational_map(table: pd.DataFrame, levels: pd.DataFrame, example: Item) -> Figure:
+    """Draw what rational listeners believe, with contours at beliefs of networks and posteriors.
+
+    Parameters
+    ----------
+    table, levels : DataFrame
+        From `equivocal.paper.known_truth`: `map_rational` and `find_rational_levels`.
+    example : Item
+        The sentence that the beliefs are about.
+    """
+    beliefs = np.log10(table.pivot(index="slip", columns="pseudo_count", values="belief"))
+    place = (beliefs.columns, beliefs.index, beliefs.to_numpy())
+    figure = Figure(figsize=(7, 4.4))
+    axes = figure.subplots()
+    filled = axes.contourf(*place, np.arange(-12, 0.1), cmap="Greys", alpha=0.6, extend="min")
+    for reading, estimate, belief in levels.itertuples(index=False):
+        look = {"colors": COLOUR_OF[estimate], "linewidths": 2}
+        look["linestyles"] = "--" if reading == "pairs" else "-"
+        axes.contour(*place, [np.log10(belief)], **look)
+        name = NAME_OF[estimate] + (f", N = {N_READ_AS[reading]}" if reading else "")
+        style, colour = look["linestyles"], look["colors"]
+        axes.plot([], [], style, color=colour, lw=2, label=f"{name}: {belief:.2g}")
+    axes.set(xscale="log", yscale="log", title=f"“{example.utterance}”")
+    axes.set_xlabel("α: sentences that the expectation is worth that anything may act")
+    axes.set_ylabel("ε: expected rate of slips")
+    unit = next(iter(example.tracked.values()))
+    ticks = range(-12, 1, 3)
+    bar = figure.colorbar(filled, ax=axes, ticks=ticks, label=f"belief that the {unit} acts")
+    bar.set_ticklabels([f"$10^{{{tick}}}$" for tick in ticks])
+    add_legend(figure, axes, columns=2)
     return figure

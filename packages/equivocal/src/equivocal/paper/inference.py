@@ -10,6 +10,7 @@ from functools import lru_cache, partial
 from typing import NamedTuple
 
 import numpy as np
+import pandas as pd
 import xarray as xr
 
 from equivocal.beliefs import LayerRows, collect_last_layer, infer_posterior
@@ -20,6 +21,7 @@ from equivocal.paper.activations import (
     compare_with_nuts,
     sample_exactly,
     trace_effect,
+    vary_sampler,
 )
 from equivocal.paper.study import Job, Study
 from equivocal.progress import Advance
@@ -101,6 +103,7 @@ class Beliefs(NamedTuple):
     path: xr.Dataset  # along the sampler's time τ (`trace_effect`)
     exact: xr.Dataset | None  # beside the exact posterior; None where the settings leave it out
     nuts: xr.Dataset | None  # beside that of another program
+    steps: pd.DataFrame | None = None  # from the paper's sampler with other J, Δτ and ρ
 
     @property
     def comparison(self) -> xr.Dataset | None:
@@ -134,7 +137,8 @@ def believe(
     """
     settings, networks = study.settings, range(len(study.run.networks))
     # NUTS is one long chain; it comes after the path, so that its times hold no compilation
-    others = [name for name in ("path", "nuts") if name == "path" or settings.nuts.networks]
+    wanted = {"path": 1, "steps": settings.steps.networks, "nuts": settings.nuts.networks}
+    others = [name for name, number in wanted.items() if number]
     finished = all(study.is_finished(name) for name in others)
     wait = (partial if finished else begin)(_compare, study, others)
 
@@ -151,11 +155,12 @@ def believe(
         draw = partial(sample_exactly, study)
         exact = study.keep("exact", lambda: compare_with_exact(study, answers, gather(draw, most)))
     advance(2, 3, "path and NUTS")
-    path, *nuts = wait()
+    compared = dict(zip(others, wait(), strict=True))
     advance(3, 3, "answered")
     if not settings.keep_posteriors:
         study.store.remove(*(job.name for job in study.jobs))
-    return Beliefs(answers, path, exact, nuts[0] if nuts else None)
+    steps = compared["steps"].to_dataframe() if "steps" in compared else None
+    return Beliefs(answers, compared["path"], exact, compared.get("nuts"), steps)
 
 
 def _ask_network(posteriors: Posteriors, index: int) -> dict[str, np.ndarray]:
@@ -163,6 +168,6 @@ def _ask_network(posteriors: Posteriors, index: int) -> dict[str, np.ndarray]:
 
 
 def _compare(study: Study, names: list[str]) -> list[xr.Dataset]:
-    """Trace the effect along τ, and run NUTS if it is among the names."""
-    makers = {"path": trace_effect, "nuts": compare_with_nuts}
+    """Trace the effect along τ, and run other samplers if they are among the names."""
+    makers = {"path": trace_effect, "steps": vary_sampler, "nuts": compare_with_nuts}
     return [study.keep(name, partial(makers[name], study)) for name in names]

@@ -5,14 +5,25 @@ that the world defines (`equivocal.truth`). As many networks as in the study are
 one corpus, and given the study's posteriors. Whatever moves towards ½ comes nearer to true beliefs
 near ½; so two baselines that know nothing about the weights stand beside them: the trained
 network's logits divided by a temperature, and the answer ½ to every question.
+
+In the paper's own world no reversal ever happens, so its reversals have no truth. But a rational
+listener has a belief about them, who allows that anything may act and that speakers slip. It
+depends on how much of both it expects: `map_rational` computes it for a range of both, so that the
+answers of networks and posteriors can be read as prior expectations (`draw_rational_map`).
 """
+
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pandas as pd
+import xarray as xr
 
 from equivocal.beliefs import collect_last_layer, infer_posterior
+from equivocal.network.runs import split_corpus
 from equivocal.network.train_or_load import train_or_load
 from equivocal.paper.study import BELIEF_CODE, Study
+from equivocal.paper.tables import find_central_prior
 from equivocal.store import read_table
 from equivocal.store.store import hash_content
 from equivocal.truth import (
@@ -25,10 +36,15 @@ from equivocal.truth import (
     pool_particles,
 )
 from equivocal.world import World
+from equivocal.world.items import Item
+from equivocal.world.learning import map_rational_beliefs
 
-__all__ = ["EXAMPLE", "WORLD", "compare_with_truth"]
+__all__ = ["EXAMPLE", "WORLD", "compare_with_truth", "find_rational_levels", "map_rational"]
 
 WORLD = "slips"
+LISTENER = "slips:rare=0"  # the paper's world, with slips of the tongue
+PSEUDO_COUNTS = np.geomspace(1e-3, 1e3, 25)  # α, in sentences
+SLIPS = np.geomspace(1e-5, 0.5, 29)  # ε
 EXAMPLE = 15  # the item that is drawn: during dinner, the pizza eats the woman
 TEMPERATURES = {"cooled": 1.2, "half": np.inf}  # by which logits are divided
 
@@ -74,14 +90,69 @@ def compare_with_truth(study: Study) -> pd.DataFrame:
             parts += [rows.assign(network=index) for rows in own]
         return pd.concat(parts, ignore_index=True)
 
+    return _keep(study, f"{WORLD}/known_truth", make, world.fingerprint, inference.model_dump())
+
+
+def _keep(study: Study, name: str, make: Callable[[], pd.DataFrame], *what: object) -> pd.DataFrame:
+    """Load a table from the store of the study, or make and save it."""
     return study.store.load_or_make(
-        f"{WORLD}/known_truth",
-        hash_content(world.fingerprint, str(training), inference.model_dump(), code=BELIEF_CODE),
+        name,
+        hash_content(str(study.settings.training_settings), *what, code=BELIEF_CODE),
         ".csv",
         load=lambda path: read_table(path, float_precision="round_trip"),
         make=make,
         save=lambda table, path: table.to_csv(path, index=False),
     )
+
+
+def map_rational(study: Study) -> pd.DataFrame:
+    """Compute what rational listeners believe of the study's example, having heard its corpus.
+
+    Returns
+    -------
+    DataFrame
+        Columns pseudo_count (α: how many sentences the expectation is worth that anything may act),
+        slip (ε: how often it expects a slip of the tongue) and belief (that the noun which syntax
+        makes the agent is the agent).
+    """
+    example, listener = study.example, World.load(LISTENER)
+    role, unit = next(iter(example.tracked.items()))
+
+    def make() -> pd.DataFrame:
+        heard = split_corpus(study.world, study.settings.training_settings)[0]
+        said = str(example.utterance.first(example.critical))
+        ranges = {"pseudo_counts": PSEUDO_COUNTS.tolist(), "slips": SLIPS.tolist()}
+        return map_rational_beliefs(listener, heard, said, role, unit, **ranges)
+
+    what = listener.fingerprint, str(example.utterance), role, unit
+    return _keep(study, f"{WORLD}/rational", make, *what, PSEUDO_COUNTS.tolist(), SLIPS.tolist())
+
+
+def find_rational_levels(example: Item, readings: dict[str, xr.Dataset]) -> pd.DataFrame:
+    """Find how strongly networks and posteriors believe the literal reading of an example.
+
+    Parameters
+    ----------
+    example : Item
+        The sentence.
+    readings : dict of str to Dataset
+        The answers of the study by reading of N.
+
+    Returns
+    -------
+    DataFrame
+        Columns reading ("" for the trained networks), estimate and belief, the mean over networks.
+    """
+    role, unit = next(iter(example.tracked.items()))
+    place: dict[str, Any] = {"condition": example.condition, "item": example.name, "unit": unit}
+    place |= {"position": example.critical, "probe": role}
+    rows = []
+    for reading, answers in readings.items():
+        here = answers[["mle", "mean"]].sel(place).astype(float).mean("network")
+        rows += [("", "mle", float(here["mle"]))] if not rows else []
+        means = here["mean"].sel(prior=find_central_prior(answers))
+        rows += [(reading, str(name), float(means.sel(sampler=name))) for name in means["sampler"]]
+    return pd.DataFrame(rows, columns=["reading", "estimate", "belief"])
 
 
 def _tabulate(asked: ReversalQuestions, kind: str, beliefs: PooledBeliefs) -> pd.DataFrame:

@@ -38,7 +38,8 @@ TYPES = {".svg": "image/svg+xml", ".png": "image/png"}
 TEXTS = read_toml(str(resources.files("equivocal.paper") / "templates" / "captions.toml"))
 CAPTIONS: dict[str, str] = TEXTS["figures"]
 TABLE_CAPTIONS: dict[str, str] = TEXTS["tables"]
-UNSHOWN = ["id", "kind", "story", "in_short", "why"]  # columns of claims that the table leaves out
+# columns of claims that the table leaves out
+UNSHOWN = ["id", "kind", "story", "in_short", "verdict_at_convergence", "why"]
 LARGEST_SVG = 1_500_000  # bytes; a drawing with more has many points and is smaller as PNG
 SMALLEST_P = 1e-4
 VERDICTS = {  # style and sign: colour alone would not be accessible
@@ -141,7 +142,31 @@ def list_sections(result: StudyResult, shown: list[str]) -> list[Section]:
         figures = [figure for figure in story["figures"] if figure in shown]
         own_claims = table[claims["story"] == name]
         sections.append(Section(title=story["title"], figures=figures, table=own_claims))
-    return sections
+    return [*sections, *_describe_steps(result.tables["steps"])]
+
+
+def _describe_steps(steps: pd.DataFrame) -> list[Section]:
+    """Return the section on other J, Δτ and ρ: a column for each Δτ, with τ in every cell."""
+    if steps.empty:
+        return []
+    roles = [name.removeprefix("mle_") for name in steps if name.startswith("mle_")]
+    index = ["reading", "num_particles", "dropout_rate"]
+    keys = [*index, "step_size"]
+    means = steps.groupby(keys, sort=False).mean().reset_index()
+    cells = [
+        "diverged" if row["diverged"] else " / ".join(f"{row[f'indicated_{r}']:.2g}" for r in roles)
+        for row in means.to_dict("records")
+    ]
+    shown = means.assign(
+        cell=[f"{text} (τ = {time:.2g})" for text, time in zip(cells, means["time"], strict=True)],
+        step="Δτ " + means["step_size"],
+    )
+    table = shown.pivot(index=index, columns="step", values="cell")[shown["step"].unique()]
+    trained = " and ".join(f"{steps[f'mle_{role}'].mean():.2g} ({role})" for role in roles)
+    networks = steps["network"].nunique()
+    texts = TEXTS["steps"]
+    said = texts["text"].format(roles=" / ".join(roles), trained=trained, networks=networks)
+    return [Section(title=texts["title"], sentences=[said], table=table)]
 
 
 def _write_notes(result: StudyResult) -> list[str]:

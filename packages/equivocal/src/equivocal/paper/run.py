@@ -6,15 +6,22 @@ call resumes an interrupted run, and after a setting was changed makes only what
 """
 
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+
+import pandas as pd
 
 from equivocal.machine import describe_device
 from equivocal.network import Run
 from equivocal.network.train_or_load import train_or_load
-from equivocal.paper.claims import collect_evidence, find_impossible_numbers, judge
+from equivocal.paper.claims import (
+    collect_evidence,
+    compare_readings,
+    find_impossible_numbers,
+    judge,
+)
 from equivocal.paper.figures import draw
-from equivocal.paper.inference import believe, sample
-from equivocal.paper.known_truth import compare_with_truth
+from equivocal.paper.inference import Beliefs, believe, sample
+from equivocal.paper.known_truth import compare_with_truth, find_rational_levels, map_rational
 from equivocal.paper.report import hash_report, write
 from equivocal.paper.settings import StudySettings, load_study
 from equivocal.paper.study import Study, prepare
@@ -24,7 +31,7 @@ from equivocal.progress import announce, progress
 from equivocal.store.folders import refuse_foreign_files
 from equivocal.store.locks import hold_folder
 from equivocal.store.store import RECORDS
-from equivocal.workers import count_workers, open_workers
+from equivocal.workers import Begin, count_workers, open_workers
 
 __all__ = ["reproduce", "run_study"]
 
@@ -99,23 +106,17 @@ def run_study(
         study = prepare(settings, folder)
         with open_workers(workers or choose_workers(settings), folder) as begin:
             wait = begin(compare_with_truth, study) if is_paper else None
-            run = train(study)
-            with progress(f"posteriors{describe_device()}") as advance:
-                posteriors = sample(study, begin, advance)
-            with progress("asking") as advance:
-                beliefs = believe(study, posteriors, begin, advance)
+            train(study)
+            beliefs = infer(study, begin)
             with progress("networks in a world with a known truth"):
                 truth = wait() if wait else None
+            others = infer_readings(study, begin) if is_paper else {}
         with progress("analysing"):
             tables = tabulate(beliefs.answers, printed=is_paper)
             if is_paper:
-                evidence = collect_evidence(run, beliefs, truth)
-                tables["claims"] = judge(beliefs.answers, tables, evidence)
-                tables["impossible_numbers"] = find_impossible_numbers()
+                tables |= judge_readings(study, Known(beliefs, truth), others, tables)
         result = collect_result(study, beliefs, tables, truth)
-        made = study.store.make(
-            "report", hash_report(result), lambda: write(result, draw(study, beliefs, truth))
-        )
+        made = study.store.make("report", hash_report(result), lambda: write(result, draw(result)))
         announce("drew figures and report" if made else "figures and report are up to date")
     return result
 
@@ -124,6 +125,60 @@ def train(study: Study) -> Run:
     """Train the networks of a study, or load them from its folder."""
     train_or_load(study.world, study.settings.training_settings, study.folder)
     return study.run  # as the folder holds it, so that a resumed run has the same digits
+
+
+class Known(NamedTuple):
+    """What is known of the networks under one reading of N."""
+
+    beliefs: Beliefs
+    truth: pd.DataFrame | None
+
+
+def infer(study: Study, begin: Begin) -> Beliefs:
+    """Sample the posteriors of a study, and ask them about its stimuli."""
+    with progress(f"posteriors{describe_device()}") as advance:
+        posteriors = sample(study, begin, advance)
+    with progress("asking") as advance:
+        return believe(study, posteriors, begin, advance)
+
+
+def infer_readings(study: Study, begin: Begin) -> dict[str, Known]:
+    """Do the same under readings of N that are not the study's own, with the same networks."""
+    others = {name: other for name, other in study.list_readings().items() if other is not study}
+    waits = {name: begin(compare_with_truth, other) for name, other in others.items()}
+    beliefs = {name: infer(other, begin) for name, other in others.items()}
+    return {name: Known(beliefs[name], wait()) for name, wait in waits.items()}
+
+
+def judge_readings(
+    study: Study, own: Known, others: dict[str, Known], tables: dict[str, pd.DataFrame]
+) -> dict[str, pd.DataFrame]:
+    """Judge the claims under every reading of N, and tabulate what the readings have in common.
+
+    Returns
+    -------
+    dict of str to DataFrame
+        "claims"; "steps", the paper's sampler with other J, Δτ and ρ; "rational" and
+        "rational_levels" (`map_rational`, `find_rational_levels`); "impossible_numbers".
+    """
+    known = {name: others.get(name, own) for name in study.list_readings()}
+    claims, judged = judge(own.beliefs.answers, tables, collect_evidence(study.run, *own)), {}
+    for name, (beliefs, truth) in known.items():
+        if name not in others:
+            judged[name] = claims
+            continue
+        needed = tabulate(beliefs.answers, without=("mixed_model", "every_word_models"))
+        judged[name] = judge(beliefs.answers, needed, collect_evidence(study.run, beliefs, truth))
+    varied = {name: one.beliefs.steps for name, one in known.items()}
+    steps = {name: table for name, table in varied.items() if table is not None}
+    answers = {name: one.beliefs.answers for name, one in known.items()}
+    return {
+        "claims": compare_readings(claims, judged),
+        "steps": pd.concat(steps, names=["reading"]).reset_index(0) if steps else pd.DataFrame(),
+        "rational": map_rational(study),
+        "rational_levels": find_rational_levels(study.example, answers),
+        "impossible_numbers": find_impossible_numbers(),
+    }
 
 
 def choose_workers(settings: StudySettings) -> int:

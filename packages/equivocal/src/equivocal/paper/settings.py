@@ -62,6 +62,15 @@ class PathSettings(SettingsTable):
     networks: Count = 2
 
 
+class StepsSettings(SettingsTable):
+    """Other J, Δτ and ρ that the paper's sampler is run with, and in how many networks."""
+
+    networks: int = Field(default=0, ge=0)  # 0: leave it out
+    num_particles: tuple[Annotated[int, Field(ge=2)], ...] = (50, 200)
+    step_sizes: tuple[Literal["automatic"] | Positive, ...] = ("automatic", 1e-6, 1e-5, 3e-5, 1e-4)
+    dropout_rates: tuple[Annotated[float, Field(ge=0, lt=1)], ...] = (0.0, 0.3)
+
+
 class ExactSettings(SettingsTable):
     """How the exact posterior of the tracked units is sampled, by Hamiltonian Monte Carlo."""
 
@@ -85,6 +94,7 @@ class StimuliSettings(SettingsTable):
 
     file: str
     probes: tuple[str, ...] = ("agent", "patient")
+    example: str = ""  # the item that examples are about; by default the first
     # units that should stay off; by default the fillers of other items
     non_relevant: tuple[str, ...] = ()
 
@@ -97,7 +107,7 @@ class StudySettings(SettingsTable):
     name, world : str
         The name of the study, and the name or the file of its world, perhaps with values of its
         parameters: "slips:rare=0.02".
-    training, stimuli, inference, path, exact, nuts
+    training, stimuli, inference, path, steps, exact, nuts
         The tables of a study file.
     is_paper : bool
         Whether this is the study of the paper: its claims are judged, and the numbers that it
@@ -118,6 +128,7 @@ class StudySettings(SettingsTable):
     stimuli: StimuliSettings
     inference: InferenceSettings
     path: PathSettings = PathSettings()
+    steps: StepsSettings = StepsSettings()
     exact: ExactSettings = ExactSettings()
     nuts: NutsSettings = NutsSettings()
     is_paper: bool = False

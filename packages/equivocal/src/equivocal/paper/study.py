@@ -6,6 +6,7 @@
                                         have answered, unless the settings keep them
     FOLDER/activations.nc               answers to the stimuli; path.nc along τ; exact.nc, nuts.nc
                                         beside the exact posterior; slips/, in a world with a truth
+    FOLDER/pairs/, all/                 the same for another reading of N (`Study.list_readings`)
     FOLDER/tables/, claims.csv          statistics and verdicts
     FOLDER/figures/, report.html
 
@@ -21,10 +22,11 @@ from functools import cached_property
 from importlib.util import find_spec
 from itertools import product
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import xarray as xr
 
+from equivocal.beliefs import RowsOfPosterior
 from equivocal.network import Run
 from equivocal.paper.settings import StudySettings
 from equivocal.store import read_text
@@ -40,7 +42,7 @@ from equivocal.store.store import (
     hash_files,
 )
 from equivocal.world import World
-from equivocal.world.items import MAX_BYTES, Items, load_stimuli
+from equivocal.world.items import MAX_BYTES, Item, Items, load_stimuli
 from lastlayer.errors import UserError, check_known, join_names
 from lastlayer.sampling import check_method
 
@@ -55,6 +57,9 @@ BELIEF_CODE = (
         for name in ("activations", "inference", "known_truth", "settings", "study")
     ),
 )
+
+
+READINGS: dict[str, RowsOfPosterior] = {"pairs": "drawn pairs", "all": "every word"}  # §2.4, §2.3
 
 
 class Job(NamedTuple):
@@ -76,15 +81,35 @@ class Study:
 
     settings: StudySettings
     folder: Path
+    part: str = ""  # where the results of another reading of N lie in the folder
 
-    def __reduce__(self) -> tuple[Callable[..., "Study"], tuple[StudySettings, Path]]:
+    def __reduce__(self) -> tuple[Callable[..., "Study"], tuple[StudySettings, Path, str]]:
         """Send a worker only what it needs to open the study itself."""
-        return _reopen, (self.settings, self.folder)
+        return _reopen, (self.settings, self.folder, self.part)
+
+    def list_readings(self) -> dict[str, "Study"]:
+        """List the study under each reading of N, by name.
+
+        Where that is not its own reading, only tracked units are sampled, only two networks
+        exactly, and what does not depend on the data is left out.
+        """
+        changes: dict[str, Any] = {
+            "inference.units": "tracked",
+            "exact.networks": min(2, self.settings.exact.networks),
+            "path.num_steps": 1,
+            "nuts.networks": 0,
+        }
+        readings = {}
+        for name, rows in READINGS.items():
+            other = self.settings.change(changes | {"inference.rows": rows})
+            own = rows == self.settings.inference.rows
+            readings[name] = self if own else Study(other, self.folder, name)
+        return readings
 
     @cached_property
     def store(self) -> Store:
         """The records of finished results in the folder."""
-        return Store(self.folder)
+        return Store(self.folder / self.part)
 
     @cached_property
     def world(self) -> World:
@@ -107,6 +132,12 @@ class Study:
         wanted = {*self.stimuli.tracked_units, *self.non_relevant}
         everything = self.settings.inference.units == "all"
         return tuple(unit for unit in self.world.units if everything or unit in wanted)
+
+    @property
+    def example(self) -> Item:
+        """The item of the last condition that examples are about."""
+        item = self.settings.stimuli.example or self.stimuli.items[0]
+        return self.stimuli.rows[self.stimuli.conditions[-1], item]
 
     @property
     def non_relevant(self) -> list[str]:
@@ -160,10 +191,11 @@ class Study:
 _reopened: list[Study] = []
 
 
-def _reopen(settings: StudySettings, folder: Path) -> Study:
+def _reopen(settings: StudySettings, folder: Path, part: str) -> Study:
     """Open a study in a worker; calls that follow find what earlier ones have loaded."""
-    if not _reopened or (_reopened[0].settings, _reopened[0].folder) != (settings, folder):
-        _reopened[:] = [Study(settings, folder)]
+    opened = [(each.settings, each.folder, each.part) for each in _reopened]
+    if opened != [(settings, folder, part)]:
+        _reopened[:] = [Study(settings, folder, part)]
     return _reopened[0]
 
 
@@ -189,6 +221,8 @@ def check_study(settings: StudySettings, world: World, stimuli: Items) -> None:
     asked = settings.stimuli
     for role in asked.probes:
         check_known(role, world.roles, "role", "stimuli.probes: ")
+    if asked.example:
+        check_known(asked.example, stimuli.items, "item", "stimuli.example: ")
     for unit in asked.non_relevant:
         check_known(unit, world.units, "unit", "stimuli.non_relevant: ")
     tracked = dict.fromkeys(role for row in stimuli.rows.values() for role in row.tracked)

@@ -86,7 +86,7 @@ class StudyResult(Result):
         """Draw the figures of the report, by name."""
         from equivocal.paper.figures import draw
 
-        return draw(self.study, self.beliefs, self.truth)
+        return draw(self)
 
 
 def collect_result(
@@ -133,13 +133,13 @@ def summarise_study(result: StudyResult, runs: FullRuns | None = None) -> Summar
         depends = [f"On when the sampler is stopped: {changes[0].lower()}{changes[1:]}"]
     else:
         claims = tables["claims"]
-        summary["What was done"].append(WORDS["fair"])
+        summary["What was done"] += [_list_open_choices(study), WORDS["fair"]]
         if runs.answer and not study.settings.quick_run:
             summary[WORDS["match"]] = [*runs.answer, WORDS["asked"].format(runs.match_command)]
         summary |= _sort_claims(claims)
         summary["In numbers"] = [*_list_means(tables["means"], stop)]
-        rows = WORDS["data"].format(rows=study.settings.inference.rows)
-        depends = [*_compare_verdicts(claims, study, runs), rows, *_name_corpus(claims)]
+        depends = [_sort_by_reading(claims), *_compare_verdicts(claims, study, runs)]
+        depends += _name_corpus(claims)
     networks = study.run.settings.networks
     if networks < FEW:
         depends.append(WORDS["few"].format(networks=networks))
@@ -172,6 +172,38 @@ def _describe_method(study: Study, stop: str) -> str:
         items=len(study.stimuli.items),
         conditions=join_names(study.stimuli.conditions),
     )
+
+
+def _list_open_choices(study: Study) -> str:
+    """List the settings that the paper leaves open."""
+    inference, stimuli = study.settings.inference, study.settings.stimuli
+    paper = inference.samplers["paper"]
+    taming = paper.options.get("taming", "consistent")
+    return str(WORDS["open"]).format(
+        taming=taming,
+        other="printed" if taming == "consistent" else "consistent",
+        bias="yes" if paper.bias else "no",
+        particles=paper.num_particles,
+        step=paper.options.get("step_size") or "automatic",
+        file=Path(stimuli.file).name,
+        items=len(study.stimuli.items),
+        rows=inference.rows,
+    )
+
+
+def _sort_by_reading(claims: pd.DataFrame) -> str:
+    """Say which results hold under all readings of N, stopped and converged, in some, in none."""
+    columns = [name for name in claims if name.startswith(("verdict_pairs", "verdict_all"))]
+    open_verdicts = ["not run", "not testable as printed"]
+    judged = claims[(claims["kind"] == "result") & ~claims[columns].isin(open_verdicts).any(axis=1)]
+    held = (judged[columns] == "replicated").sum(axis=1)
+    parts = {"all": held == len(columns), "none": held == 0}
+    parts["some"] = ~parts["all"] & ~parts["none"]
+    values: dict[str, object] = {"judged": len(judged)}
+    for name, chosen in parts.items():
+        listed = "; ".join(judged.loc[chosen, "in_short"])
+        values |= {name: int(chosen.sum()), f"{name}_listed": f" ({listed})" if listed else ""}
+    return str(WORDS["data"]).format(**values)
 
 
 def _list_means(means: pd.DataFrame, stop: str) -> Iterable[str]:
