@@ -1,13 +1,11 @@
 """Designs, facts and matching: hand-made tables, and a tiny design of the example world."""
 
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
-from tests.multiverse.test_multiverse import read_times, write_grid
+from tests.multiverse.test_multiverse import write_grid
 
 from equivocal.beliefs import NUM_PAIRS, collect_last_layer
 from equivocal.multiverse.answer import answer_in_words
@@ -212,30 +210,6 @@ def test_design_is_run_and_summarised(matched: tuple[Path, GridResult]) -> None:
         assert (folder / "out" / name).exists()
     weights = {Run.load(path).settings.weight_decay for path in (folder / "out/networks").iterdir()}
     assert weights == set(table["weight_decay"])
-
-
-def test_finished_design_is_not_run_again(matched: tuple[Path, GridResult]) -> None:
-    folder, result = matched
-    times = read_times(folder / "out")
-    again = match_paper(folder / "out", design=folder / "grid.toml")
-    assert read_times(folder / "out") == times
-    pd.testing.assert_frame_equal(again.tables["matches"], result.tables["matches"])
-
-
-@pytest.mark.slow
-def test_command_answers_first(matched: tuple[Path, GridResult]) -> None:
-    command = [sys.executable, "-m", "equivocal", "multiverse", "--match", "--out", "."]
-    result = subprocess.run(
-        [*command, "--grid", "../grid.toml"],
-        capture_output=True,
-        text=True,
-        cwd=matched[0] / "out",
-        timeout=120,
-        check=False,
-    )
-    assert result.returncode == 0, result.stderr
-    assert result.stdout.startswith(matched[1].summary[0][:40])
-    assert "matches.csv" in result.stdout
 
 
 def test_wrong_design_is_explained(tmp_path: Path) -> None:

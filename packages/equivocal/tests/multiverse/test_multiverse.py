@@ -1,7 +1,5 @@
 """The effect over a grid of open choices, on small networks of the example world."""
 
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -203,17 +201,6 @@ def test_interrupted_run_ends_with_the_same_numbers(
     assert {one for one in at_the_end if at_the_end[one] != again[one]} == {lost}
 
 
-def test_results_of_another_grid_are_kept(finished: Finished) -> None:
-    grid, folder, _ = finished
-    before = (folder / "multiverse.csv").read_text()
-    times = read_times(folder)
-    part = run_multiverse(grid[:2], folder)
-    assert len(part.tables["multiverse"]) == 2
-    run_multiverse(grid, folder)
-    assert read_times(folder) == times
-    assert (folder / "multiverse.csv").read_text() == before
-
-
 def test_summary_says_what_moves_the_effect(finished: Finished) -> None:
     own = finished[2].iloc[[0] * 4].reset_index(drop=True)
     own["num_steps"] = [3, 6, 3, 3]
@@ -228,15 +215,6 @@ def test_summary_says_what_moves_the_effect(finished: Finished) -> None:
         *("effect", "low", "high"),
         *("num steps", "prior variance"),
     ]
-
-
-def test_result_is_written_as_the_run_wrote_it(finished: Finished, tmp_path: Path) -> None:
-    grid, folder, _ = finished
-    run_multiverse(grid, folder).write(tmp_path)
-    names = ["multiverse.csv", "tables/effects.csv"]
-    for name in names:
-        assert (tmp_path / name).read_bytes() == (folder / name).read_bytes()
-    assert [str(path.relative_to(tmp_path)) for path in sorted(tmp_path.rglob("*.csv"))] == names
 
 
 def test_all_items_of_the_paper_contain_the_eight(paper: World) -> None:
@@ -271,25 +249,3 @@ def test_command_complains_in_one_sentence(tmp_path: Path) -> None:
     said = fails("multiverse", "--grid", "smal", cwd=tmp_path)
     assert said == "unknown grid 'smal': did you mean 'small'?"
     assert not (tmp_path / "runs").exists()
-
-
-@pytest.mark.slow
-def test_command_draws_figures_and_prints_a_summary(
-    finished: Finished,
-) -> None:
-    folder = finished[1]
-    command = [sys.executable, "-m", "equivocal", "multiverse", "--grid", "../grid.toml"]
-    result = subprocess.run(
-        [*command, "--out", "."],
-        capture_output=True,
-        text=True,
-        cwd=folder,
-        timeout=60,
-        check=False,
-    )
-    assert result.returncode == 0, result.stderr
-    assert f"% of {len(finished[2])} specifications, from " in result.stdout
-    assert "multiverse.csv" in result.stdout
-    for name in ("specification_curve", "specification_curve_patient"):
-        assert (folder / "figures" / f"{name}.svg").exists()
-        assert (folder / "figures" / f"{name}.png").exists()

@@ -12,7 +12,6 @@ import pandas as pd
 import pytest
 
 from equivocal.network import Network, Run
-from equivocal.network.train_or_load import train_or_load
 from equivocal.store import Store
 from equivocal.store.folders import NETWORKS, has_run
 from equivocal.world import World
@@ -68,9 +67,9 @@ def test_a_run_comes_back_whole(saved: Path, small_run: Run) -> None:
     pd.testing.assert_frame_equal(loaded.scores, small_run.scores)
 
 
-@pytest.mark.parametrize("damage", [flip, cut])
 @pytest.mark.parametrize(
-    "name", ["run.toml", "world.toml", "curves.csv", "networks/01.safetensors"]
+    ("name", "damage"),
+    [("run.toml", cut), ("world.toml", flip), ("networks/01.safetensors", flip)],
 )
 def test_damage_is_named_by_readers_and_trained_over(
     copy: Path, garden: World, name: str, damage: Callable[[Path], None]
@@ -82,38 +81,6 @@ def test_damage_is_named_by_readers_and_trained_over(
     assert (copy / name).read_bytes() == before
     with pytest.warns(match=rf"{name}: checksum mismatch; recomputing"):
         assert Run.find(copy, garden, SMALL) is None
-
-
-def test_damage_is_trained_over_with_the_same_weights(copy: Path, garden: World) -> None:
-    whole = {path: path.read_bytes() for path in (copy / "networks").iterdir()}
-    flip(copy / "networks" / "01.safetensors")
-    with pytest.warns(match=r"01\.safetensors: checksum mismatch"):
-        train_or_load(garden, SMALL, copy)
-    assert {path: path.read_bytes() for path in (copy / "networks").iterdir()} == whole
-    assert Run.find(copy, garden, SMALL) is not None
-
-
-@pytest.mark.parametrize("name", ["../run.toml", "/etc/hostname", "networks/../../secret"])
-def test_a_record_that_leads_out_of_its_folder_is_no_record(
-    copy: Path, garden: World, name: str
-) -> None:
-    record = json.loads((copy / RECORD).read_text())
-    record["files"][name] = "0"
-    (copy / RECORD).write_text(json.dumps(record))
-    with (
-        pytest.warns(match=r"networks\.json is damaged"),
-        pytest.raises(UserError, match="is not a complete run"),
-    ):
-        Network.load(copy)
-    with pytest.warns(match=r"networks\.json is damaged"):
-        assert Run.find(copy, garden, SMALL) is None
-
-
-def test_other_peoples_files_are_not_overwritten(garden: World, tmp_path: Path) -> None:
-    (tmp_path / "world.toml").write_text("mine")
-    with pytest.raises(UserError, match=r"holds world\.toml, which would be overwritten; choose"):
-        Run.find(tmp_path, garden, SMALL)
-    assert (tmp_path / "world.toml").read_text() == "mine"
 
 
 @pytest.mark.parametrize("blocked", ["world.toml", "networks", "curves.csv", "records"])
@@ -164,29 +131,6 @@ def test_another_world_is_refused(unsealed: Path, paper: World, garden: World) -
     (unsealed / "world.toml").write_text(changed)
     with pytest.raises(UserError, match="load it with its own world"):
         Network.load(unsealed)
-
-
-def test_another_shape_is_refused(unsealed: Path) -> None:
-    settings = (unsealed / "run.toml").read_text().replace("gestalt = 20", "gestalt = 21")
-    (unsealed / "run.toml").write_text(settings)
-    with pytest.raises(
-        UserError, match=r"array 'update\.\w+' has shape|array 'query\.\w+' has shape"
-    ):
-        Network.load(unsealed)
-
-
-def test_saving_over_a_run_never_mixes_the_two(copy: Path, small_run: Run) -> None:
-    """A save that breaks off half-way leaves no complete run, neither the new one nor the old."""
-    (copy / "networks" / "02.safetensors").write_bytes(b"left over from a larger run")
-    (copy / "world.toml").unlink()
-    (copy / "world.toml").mkdir()  # so that writing the world fails
-    with pytest.raises(UserError, match="cannot write"):
-        small_run.save(copy)
-    with pytest.raises(UserError, match=r"world\.toml is missing or has a checksum mismatch"):
-        Network.load(copy)
-    (copy / "world.toml").rmdir()
-    small_run.save(copy)
-    assert len(list((copy / "networks").iterdir())) == 2
 
 
 def test_missing_and_damaged_parts_are_named(unsealed: Path, tmp_path: Path) -> None:

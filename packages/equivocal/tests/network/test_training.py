@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from equivocal.network import Run, TrainingSettings, train
+from equivocal.network import Run, train
 from equivocal.network.questions import (
     collect_answers,
     collect_questions,
@@ -20,18 +20,6 @@ from equivocal.network.training import TrainingState, disturb_words, keep_best, 
 from equivocal.world import World
 from lastlayer.errors import UserError
 from tests.conftest import SMALL
-
-WRONG_KINDS = """
-import sys
-from equivocal.errors import UserError
-from equivocal.network import TrainingSettings
-for change in sys.argv[1:]:
-    try:
-        eval(f"TrainingSettings({change})")
-        print("accepted")
-    except UserError as error:
-        print(str(error).replace("\\n", " "))
-"""
 
 
 def held_out_loss(run: Run, index: int) -> float:
@@ -74,16 +62,6 @@ def test_a_network_does_not_depend_on_the_others(garden: World, small_run: Run) 
     alone = train(garden, replace(SMALL, networks=1)).curves.query("epoch <= 5")
     together = small_run.curves.query("network == 0 and epoch <= 5")
     np.testing.assert_allclose(alone["test_loss"], together["test_loss"], rtol=1e-4)
-
-
-def test_another_seed_gives_other_networks(garden: World, small_run: Run) -> None:
-    other = train(garden, replace(SMALL, seed=1, epochs=2))
-    assert not np.allclose(
-        other.models[0].query.output_weight, small_run.models[0].query.output_weight
-    )
-    assert not np.allclose(
-        small_run.models[0].query.output_weight, small_run.models[1].query.output_weight
-    )
 
 
 def test_returned_weights_are_those_of_the_best_epoch(small_run: Run) -> None:
@@ -162,12 +140,6 @@ def test_all_epochs_and_equal_groups_of_a_run_share_one_program(garden: World) -
 def test_bad_settings_are_named(garden: World, change: dict, message: str) -> None:
     with pytest.raises(UserError, match=message):
         train(garden, **change)
-
-
-def test_settings_default_to_the_papers() -> None:
-    settings = TrainingSettings()
-    assert (settings.networks, settings.sentences, settings.epochs) == (10, 10_000, 60)
-    assert settings.learning_rate == 4e-3
 
 
 def test_words_are_dropped_and_exchanged_at_half_the_rate_each() -> None:

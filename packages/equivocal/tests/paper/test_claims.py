@@ -124,14 +124,6 @@ def test_a_tiny_effect_with_a_tiny_p_has_a_direction_only():
     )
 
 
-def test_words_above_zero_need_a_visible_mean():
-    found = judge(make_dataset()).loc["bayes-reversed-above-zero"]
-    assert found["verdict"] == "replicated"
-    dataset = make_dataset()
-    dataset["mean"].loc[{"condition": "reversal"}] *= np.float32(0.01)
-    assert judge(dataset).loc["bayes-reversed-above-zero", "verdict"] == "direction only"
-
-
 def test_no_difference_needs_a_visible_one_at_the_central_prior():
     dataset = make_dataset()
     gap = dataset["mean"] - dataset["mle"]
@@ -162,22 +154,6 @@ def test_a_direction_shows_on_logits_too():
     found = judge(dataset)
     assert found.loc["bayes-reversed-higher", "verdict"] == "not replicated"
     assert "over networks, logits, -" in found.loc["bayes-reversed-higher", "why"]
-
-
-def test_no_difference_counts_only_if_the_test_finds_one_elsewhere():
-    """No difference at 0.01 I counts only where the same test sees one at I."""
-    null = judge(make_dataset(indicated=0, non_relevant=0, noise=0.3))["verdict"]
-    assert null["small-prior"] != "replicated"
-    assert null["large-priors"] != "replicated"
-
-
-def test_low_and_incomparable_activations():
-    dataset = make_dataset()
-    dataset["mle"].loc[{"condition": "congruent"}] *= np.float32(0.4)
-    found = judge(dataset)["verdict"]
-    assert found["congruent-high"] == "not replicated"
-    assert found["congruent-comparable"] == "not replicated"
-    assert found["mle-keeps-plausible"] == "replicated"
 
 
 def test_samplers_beside_the_exact_posterior(as_claimed):

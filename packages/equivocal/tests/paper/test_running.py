@@ -20,7 +20,7 @@ from equivocal.paper.claims import collect_evidence
 from equivocal.paper.run import infer, run_study
 from equivocal.paper.settings import load_study
 from equivocal.paper.study import Study, prepare
-from equivocal.paper.summary import StudyResult, collect_result, describe_stop
+from equivocal.paper.summary import StudyResult
 from equivocal.store import read_dataset
 from equivocal.store.folders import has_run
 from equivocal.world import read_example
@@ -233,16 +233,6 @@ def test_the_report_of_ones_own_study_names_its_conditions_and_nothing_of_the_pa
     assert section.index("<figure") < section.index("<table")
 
 
-def test_the_number_of_steps_stands_beside_the_time_that_they_reach(
-    finished: StudyResult,
-) -> None:
-    folder = finished.folder / "posteriors" / "paper_1"
-    times = [Posterior.load(path).info.time for path in sorted(folder.glob("*.safetensors"))]
-    assert len(times) == 2
-    reached = f"steps (τ = {np.median(times):.2g})"
-    assert describe_stop(finished).replace(" of the sampler", "").endswith(reached)
-
-
 def test_a_second_run_makes_nothing_and_returns_the_same(finished: StudyResult) -> None:
     before = {path: path.stat().st_mtime_ns for path in finished.folder.rglob("*.*")}
     own = [path for path in before if path.suffix in (".nc", ".safetensors", ".svg", ".html")]
@@ -283,20 +273,6 @@ def test_posteriors_that_are_not_kept_go_and_are_not_missed(
     changes = {"keep_posteriors": False}
     run_study(finished.study.settings, tmp_path / "copy", changes=changes)
     assert not (tmp_path / "copy" / "posteriors").exists()
-
-
-def test_lost_files_are_recomputed_bit_for_bit(finished: StudyResult, tmp_path: Path) -> None:
-    lost, posterior = ("activations.nc", "tables/means.csv"), NAMED[0]
-    shutil.copytree(finished.folder, tmp_path / "copy")
-    for name in (*lost, posterior):
-        (tmp_path / "copy" / name).unlink()
-    run_study(finished.study.settings, tmp_path / "copy")
-    for name in lost:
-        assert (tmp_path / "copy" / name).read_bytes() == (finished.folder / name).read_bytes()
-    again, before = (
-        Posterior.load(path / posterior) for path in (tmp_path / "copy", finished.folder)
-    )
-    np.testing.assert_array_equal(again.particles, before.particles)
 
 
 def test_a_changed_setting_repeats_only_what_depends_on_it(
@@ -352,31 +328,6 @@ def test_samplers_are_checked_before_any_work(
     with pytest.raises(UserError, match=said):
         prepare(load_study("paper", {"nuts.networks": 0, **changes}), tmp_path)
     assert list(tmp_path.iterdir()) == []
-
-
-def test_a_quick_run_says_first_that_its_verdicts_mean_nothing(finished: StudyResult) -> None:
-    settings = finished.study.settings.model_copy(update={"quick_run": True})
-    study = Study(settings, finished.folder)
-    hurried = collect_result(study, finished.beliefs, finished.tables, None).summary
-    assert "verdicts and effects mean nothing" in hurried[0]
-    assert hurried[1:] == finished.summary
-
-
-def test_files_of_others_are_never_overwritten(finished: StudyResult, tmp_path: Path) -> None:
-    (tmp_path / "claims.csv").write_text("mine")
-    with pytest.raises(UserError, match=r"holds claims\.csv, which would be overwritten"):
-        run_study(finished.study.settings, tmp_path)
-    assert [path.name for path in tmp_path.iterdir()] == ["claims.csv"]
-    assert (tmp_path / "claims.csv").read_text() == "mine"
-
-
-def test_a_study_that_is_refused_changes_nothing(finished: StudyResult) -> None:
-    files = {path: path.read_bytes() for path in finished.folder.rglob("*") if path.is_file()}
-    changes = {"training.epochs": 31}
-    with pytest.raises(UserError, match="holds another run"):
-        run_study(finished.study.settings, finished.folder, changes=changes)
-    after = {path: path.read_bytes() for path in finished.folder.rglob("*") if path.is_file()}
-    assert after == files
 
 
 def test_two_workers_give_the_same_bits_as_none(small_run: Run, tmp_path: Path) -> None:

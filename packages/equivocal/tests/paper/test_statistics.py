@@ -207,21 +207,6 @@ def test_mixed_model_has_the_closed_form_of_balanced_designs():
     assert model.estimate - model.ci_low == pytest.approx(half, rel=1e-4)
 
 
-def test_mixed_model_agrees_with_statsmodels():
-    """By statsmodels 0.15.0, of d / d.std(), multiplied by that:
-
-    MixedLM.from_formula("d ~ 1", frame, groups=np.ones(80), vc_formula={"network":
-    "0 + C(network)", "item": "0 + C(item)"}).fit(reml=True, method=["lbfgs", "powell"])
-
-    Its search ended within 3e-5 of the closed form above, ours within 1e-6.
-    """
-    model = fit_mixed_model(simulate_crossed()[0])
-    assert model.estimate == pytest.approx(0.64884697, rel=1e-7)
-    assert model.se == pytest.approx(0.28024434, rel=5e-5)
-    found = (model.sd_network, model.sd_item, model.sd_residual)
-    assert found == pytest.approx((0.85800539, 0.18764740, 0.20359232), rel=5e-5)
-
-
 def test_tables_can_be_recomputed_from_the_file(tmp_path):
     make_dataset().to_netcdf(tmp_path / "activations.nc")
     with xr.open_dataset(tmp_path / "activations.nc") as file:

@@ -114,17 +114,6 @@ def test_other_verdicts_are_named_and_the_answer_comes_first(study: Study) -> No
     assert "not from this run" not in str(hurried)
 
 
-def test_the_summary_says_that_the_truth_was_checked_with_one_corpus(study: Study) -> None:
-    tables = make_tables()
-    claims = tables["claims"]
-    for verdict in ("replicated", "not run"):
-        judged = claims["verdict"].where(claims["id"] != "nearer-to-truth", verdict)
-        own = tables | {"claims": claims.assign(verdict=judged)}
-        told = summarise_study(make_result(study, own), RUNS)
-        said = "all heard one corpus" in "".join(told["What it depends on"])
-        assert said == (verdict == "replicated")
-
-
 def test_a_study_without_claims_has_results_in_every_condition(study: Study) -> None:
     tables = make_tables(claims=False)
     summary = summarise_study(make_result(study, tables), RUNS)

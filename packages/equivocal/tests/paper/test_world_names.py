@@ -4,7 +4,6 @@ from pathlib import Path
 
 import pytest
 
-from equivocal.asking.source import Source
 from equivocal.measuring.paradigms import load_paradigm
 from equivocal.paper.settings import load_study, parse_changes, write_example
 from equivocal.world import World
@@ -27,21 +26,10 @@ def study(tmp_path: Path) -> Path:
     return path
 
 
-@pytest.mark.parametrize("name", ["slips:rare=0.03", "mine.toml:rare=0.03", "mine.toml:rare=3/100"])
-def test_a_study_file_sets_parameters(study: Path, name: str) -> None:
-    assert load_world(study, name).parameters == {"rare": 0.03, "slip": 0.02}
-
-
 def test_a_change_of_a_study_sets_parameters(study: Path) -> None:
     for name in ("slips:rare=0.03", "mine.toml:rare=0.03", f"{study.parent}/mine.toml:rare=0.03"):
         settings = load_study(study, parse_changes([f"world={name}"]))
         assert World.load(settings.world_source).parameters["rare"] == 0.03
-
-
-@pytest.mark.parametrize("name", ["slips:rare=0.03", "mine.toml:rare=0.03"])
-def test_a_file_with_a_colon_comes_first_in_a_study(study: Path, name: str) -> None:
-    study.with_name(name).write_text(f"{WORLD}parameters.rare.default = 0.05")
-    assert load_world(study, name).parameters["rare"] == 0.05
 
 
 @pytest.mark.parametrize(
@@ -62,9 +50,3 @@ def test_a_paradigm_sets_parameters(tmp_path: Path) -> None:
     for name in ("slips:slip=0.1", "other.toml:slip=0.1"):
         paradigm = load_paradigm(write(tmp_path, TOML.replace("sg2018", name)))
         assert paradigm.world.parameters["slip"] == 0.1
-
-
-def test_default_networks_of_two_values_have_two_folders() -> None:
-    folders = {Source.choose(world=f"slips:rare={rare}").folder for rare in (0.01, 0.03)}
-    assert len(folders) == 2
-    assert all(folder.name.startswith("slips-") for folder in folders)
