@@ -1,5 +1,7 @@
 """Verdicts by rule, on made-up activations that do and do not show what the paper claims."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -7,6 +9,7 @@ import xarray as xr
 
 from equivocal.paper import claims
 from equivocal.paper.claims import COLUMNS
+from equivocal.paper.inference import Beliefs, Known
 from equivocal.paper.settings import read_record
 from equivocal.paper.tables import tabulate
 from equivocal.paper.verdicts import grade_error
@@ -25,6 +28,7 @@ NUTS = {
     "seconds_paper": 3.0,
     "seconds_converged": 200.0,
 }
+SCORED = ("unit_accuracy", "all_zeros", "exact_match")
 UNUSED = (*SLOW, "every_word_models")
 EVIDENCE = {
     "accuracy": [0.991, 0.992, 0.990],
@@ -187,6 +191,24 @@ def test_calibration_is_the_calibration_error(as_claimed):
     assert judge(dataset).loc["better-calibrated", "verdict"] == "replicated"
     unknown = make_dataset(2).assign(truth=dataset["truth"] * np.nan)
     assert judge(unknown).loc["better-calibrated", "verdict"] == "not run"
+
+
+def test_every_claim_has_a_verdict_under_each_reading_of_n():
+    """With pairs the effects are the opposite ones; the study's own are as claimed."""
+    datasets = {"own": make_dataset(), "pairs": make_dataset(indicated=-1.0)}
+    own, pairs = (Known(Beliefs(one, xr.Dataset(), None, None), None) for one in datasets.values())
+    run = SimpleNamespace(scores=pd.DataFrame(dict.fromkeys(SCORED, [0.9])))
+    tables = tabulate(datasets["own"], without=UNUSED)
+    table = claims.judge_readings(run, own, {"pairs": pairs}, tables).set_index("id")
+    row = table.loc["bayes-reversed-higher"]
+    assert (row["verdict"], row["verdict_all"]) == ("replicated", "replicated")
+    assert row["verdict_pairs"] == row["verdict_pairs_converged"] == "not replicated"
+    assert (table["verdict_all_converged"] == table["verdict_at_convergence"]).all()
+    other = judge(datasets["pairs"], {})
+    assert (
+        other.loc["bayes-more-specific", "verdict"]
+        == (table.loc["bayes-more-specific", "verdict_pairs"])
+    )
 
 
 def test_missing_parts_are_not_run():

@@ -15,7 +15,9 @@ from equivocal.paper.figures import (
     tabulate_path,
     tabulate_prior_effects,
 )
-from equivocal.paper.known_truth import EXAMPLE, find_rational_levels
+from equivocal.paper.inference import Beliefs
+from equivocal.paper.known_truth import EXAMPLE
+from equivocal.paper.tables import find_rational_levels
 from tests.paper.made_up import ITEMS, activations, exact, path
 
 
@@ -103,10 +105,11 @@ def test_rational_map_has_a_contour_where_a_listener_believes_the_same() -> None
 
 def test_levels_of_the_map_are_those_of_the_example() -> None:
     data = activations()
+    beliefs = Beliefs(data, path(), None, None)
     example = SimpleNamespace(
         condition="reversal", name="dinner", critical=3, tracked={"agent": "pizza"}
     )
-    table = find_rational_levels(example, {"pairs": data, "all": data})
+    table = find_rational_levels(example, dict.fromkeys(("pairs", "all"), beliefs))
     assert table["reading"].tolist() == ["", "pairs", "pairs", "all", "all"]
     here = {"condition": "reversal", "item": "dinner", "position": 3, "probe": "agent"}
     here |= {"unit": "pizza"}

@@ -1,7 +1,7 @@
 """The paper's claims, each with its numbers and a verdict by a fixed rule.
 
 Verdicts come from the numbers where the paper stops its sampler (17 steps), under the study's own
-reading of N; `compare_readings` sets those of both readings beside them. The numbers of the
+reading of N; `judge_readings` sets those of both readings beside them. The numbers of the
 converged posterior stand beside them, and the explanation says where their verdict would differ.
 Claims and limits are in `record/claims.toml`, the rules in `equivocal.paper.verdicts`.
 `find_impossible_numbers` finds, by arithmetic, printed numbers that no data can give.
@@ -29,14 +29,26 @@ from scipy import stats
 
 from equivocal.network import Run
 from equivocal.paper import verdicts
-from equivocal.paper.inference import Beliefs
+from equivocal.paper.inference import Beliefs, Known
 from equivocal.paper.settings import read_record
-from equivocal.paper.tables import compute_measures, find_central_prior, load_printed_values
+from equivocal.paper.study import READINGS
+from equivocal.paper.tables import (
+    compute_measures,
+    find_central_prior,
+    load_printed_values,
+    tabulate,
+)
 from equivocal.paper.verdicts import NOT_RUN, Entry, Facts, Finding, MissingError
 from equivocal.statistics.summaries import compute_largest_p, compute_smallest_p_less
 from equivocal.store import read_toml
 
-__all__ = ["collect_evidence", "find_impossible_numbers", "judge", "load_full_runs"]
+__all__ = [
+    "collect_evidence",
+    "find_impossible_numbers",
+    "judge",
+    "judge_readings",
+    "load_full_runs",
+]
 
 # keys of `record/claims.toml`
 GIVEN = ("id", "kind", "story", "in_short", "claim", "where", "printed")
@@ -115,23 +127,36 @@ def judge(
     return pd.DataFrame([_judge(entry, facts) for entry in content["claims"]], columns=COLUMNS)
 
 
-def compare_readings(claims: pd.DataFrame, readings: dict[str, pd.DataFrame]) -> pd.DataFrame:
-    """Add the verdicts under each reading of N, after 17 steps and at convergence.
+def judge_readings(
+    run: Run, own: Known, others: dict[str, Known], tables: dict[str, pd.DataFrame]
+) -> pd.DataFrame:
+    """Judge every claim under the study's own reading of N, and under each of both readings.
 
     Parameters
     ----------
-    claims : DataFrame
-        The claims as `judge` returned them for the main reading.
-    readings : dict of str to DataFrame
-        The claims as judged under each reading, "pairs" and "all".
+    run : Run
+        The trained networks.
+    own : Known
+        Under the study's own reading.
+    others : dict of str to Known
+        Under the readings of `READINGS` that are not its own.
+    tables : dict of str to DataFrame
+        The tables of its own reading.
 
     Returns
     -------
     DataFrame
-        With columns verdict_READING and verdict_READING_converged.
+        As of `judge` for its own reading, with columns verdict_READING (17 steps) and
+        verdict_READING_converged for each reading.
     """
+    claims = judge(own.beliefs.answers, tables, collect_evidence(run, *own))
     verdicts = {}
-    for name, judged in readings.items():
+    for name in READINGS:
+        judged = claims
+        if name in others:
+            answers = others[name].beliefs.answers
+            needed = tabulate(answers, without=("mixed_model", "every_word_models"))
+            judged = judge(answers, needed, collect_evidence(run, *others[name]))
         verdicts[f"verdict_{name}"] = judged["verdict"]
         verdicts[f"verdict_{name}_converged"] = judged["verdict_at_convergence"]
     return claims.assign(**verdicts)

@@ -323,7 +323,7 @@ def draw_rational_map(table: pd.DataFrame, levels: pd.DataFrame, example: Item) 
     Parameters
     ----------
     table, levels : DataFrame
-        From `equivocal.paper.known_truth`: `map_rational` and `find_rational_levels`.
+        From `known_truth.map_rational` and `tables.find_rational_levels`.
     example : Item
         The sentence that the beliefs are about.
     """

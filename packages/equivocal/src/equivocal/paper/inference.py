@@ -113,6 +113,13 @@ class Beliefs(NamedTuple):
         return self.exact.merge(self.nuts, join="left", combine_attrs="override")
 
 
+class Known(NamedTuple):
+    """What is known of the networks under one reading of N."""
+
+    beliefs: Beliefs
+    truth: pd.DataFrame | None  # what `compare_with_truth` returned
+
+
 def believe(
     study: Study,
     posteriors: Posteriors,

@@ -13,17 +13,14 @@ answers of networks and posteriors can be read as prior expectations (`draw_rati
 """
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import pandas as pd
-import xarray as xr
 
 from equivocal.beliefs import collect_last_layer, infer_posterior
 from equivocal.network.runs import split_corpus
 from equivocal.network.train_or_load import train_or_load
 from equivocal.paper.study import BELIEF_CODE, Study
-from equivocal.paper.tables import find_central_prior
 from equivocal.store import read_table
 from equivocal.store.store import hash_content
 from equivocal.truth import (
@@ -36,10 +33,9 @@ from equivocal.truth import (
     pool_particles,
 )
 from equivocal.world import World
-from equivocal.world.items import Item
 from equivocal.world.learning import map_rational_beliefs
 
-__all__ = ["EXAMPLE", "WORLD", "compare_with_truth", "find_rational_levels", "map_rational"]
+__all__ = ["EXAMPLE", "WORLD", "compare_with_truth", "map_rational"]
 
 WORLD = "slips"
 LISTENER = "slips:rare=0"  # the paper's world, with slips of the tongue
@@ -126,33 +122,6 @@ def map_rational(study: Study) -> pd.DataFrame:
 
     what = listener.fingerprint, str(example.utterance), role, unit
     return _keep(study, f"{WORLD}/rational", make, *what, PSEUDO_COUNTS.tolist(), SLIPS.tolist())
-
-
-def find_rational_levels(example: Item, readings: dict[str, xr.Dataset]) -> pd.DataFrame:
-    """Find how strongly networks and posteriors believe the literal reading of an example.
-
-    Parameters
-    ----------
-    example : Item
-        The sentence.
-    readings : dict of str to Dataset
-        The answers of the study by reading of N.
-
-    Returns
-    -------
-    DataFrame
-        Columns reading ("" for the trained networks), estimate and belief, the mean over networks.
-    """
-    role, unit = next(iter(example.tracked.items()))
-    place: dict[str, Any] = {"condition": example.condition, "item": example.name, "unit": unit}
-    place |= {"position": example.critical, "probe": role}
-    rows = []
-    for reading, answers in readings.items():
-        here = answers[["mle", "mean"]].sel(place).astype(float).mean("network")
-        rows += [("", "mle", float(here["mle"]))] if not rows else []
-        means = here["mean"].sel(prior=find_central_prior(answers))
-        rows += [(reading, str(name), float(means.sel(sampler=name))) for name in means["sampler"]]
-    return pd.DataFrame(rows, columns=["reading", "estimate", "belief"])
 
 
 def _tabulate(asked: ReversalQuestions, kind: str, beliefs: PooledBeliefs) -> pd.DataFrame:

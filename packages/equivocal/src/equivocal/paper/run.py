@@ -6,27 +6,20 @@ call resumes an interrupted run, and after a setting was changed makes only what
 """
 
 from pathlib import Path
-from typing import Any, NamedTuple
-
-import pandas as pd
+from typing import Any
 
 from equivocal.machine import describe_device
 from equivocal.network import Run
 from equivocal.network.train_or_load import train_or_load
-from equivocal.paper.claims import (
-    collect_evidence,
-    compare_readings,
-    find_impossible_numbers,
-    judge,
-)
+from equivocal.paper.claims import find_impossible_numbers, judge_readings
 from equivocal.paper.figures import draw
-from equivocal.paper.inference import Beliefs, believe, sample
-from equivocal.paper.known_truth import compare_with_truth, find_rational_levels, map_rational
+from equivocal.paper.inference import Beliefs, Known, believe, sample
+from equivocal.paper.known_truth import compare_with_truth, map_rational
 from equivocal.paper.report import hash_report, write
 from equivocal.paper.settings import StudySettings, load_study
-from equivocal.paper.study import Study, prepare
+from equivocal.paper.study import READINGS, Study, prepare
 from equivocal.paper.summary import StudyResult, collect_result
-from equivocal.paper.tables import tabulate
+from equivocal.paper.tables import find_rational_levels, tabulate, tabulate_steps
 from equivocal.progress import announce, progress
 from equivocal.store.folders import refuse_foreign_files
 from equivocal.store.locks import hold_folder
@@ -114,7 +107,13 @@ def run_study(
         with progress("analysing"):
             tables = tabulate(beliefs.answers, printed=is_paper)
             if is_paper:
-                tables |= judge_readings(study, Known(beliefs, truth), others, tables)
+                own = Known(beliefs, truth)
+                tables["claims"] = judge_readings(study.run, own, others, tables)
+                readings = {name: others.get(name, own).beliefs for name in READINGS}
+                tables["steps"] = tabulate_steps(readings)
+                tables["rational"] = map_rational(study)
+                tables["rational_levels"] = find_rational_levels(study.example, readings)
+                tables["impossible_numbers"] = find_impossible_numbers()
         result = collect_result(study, beliefs, tables, truth)
         made = study.store.make("report", hash_report(result), lambda: write(result, draw(result)))
         announce("drew figures and report" if made else "figures and report are up to date")
@@ -125,13 +124,6 @@ def train(study: Study) -> Run:
     """Train the networks of a study, or load them from its folder."""
     train_or_load(study.world, study.settings.training_settings, study.folder)
     return study.run  # as the folder holds it, so that a resumed run has the same digits
-
-
-class Known(NamedTuple):
-    """What is known of the networks under one reading of N."""
-
-    beliefs: Beliefs
-    truth: pd.DataFrame | None
 
 
 def infer(study: Study, begin: Begin) -> Beliefs:
@@ -148,37 +140,6 @@ def infer_readings(study: Study, begin: Begin) -> dict[str, Known]:
     waits = {name: begin(compare_with_truth, other) for name, other in others.items()}
     beliefs = {name: infer(other, begin) for name, other in others.items()}
     return {name: Known(beliefs[name], wait()) for name, wait in waits.items()}
-
-
-def judge_readings(
-    study: Study, own: Known, others: dict[str, Known], tables: dict[str, pd.DataFrame]
-) -> dict[str, pd.DataFrame]:
-    """Judge the claims under every reading of N, and tabulate what the readings have in common.
-
-    Returns
-    -------
-    dict of str to DataFrame
-        "claims"; "steps", the paper's sampler with other J, Δτ and ρ; "rational" and
-        "rational_levels" (`map_rational`, `find_rational_levels`); "impossible_numbers".
-    """
-    known = {name: others.get(name, own) for name in study.list_readings()}
-    claims, judged = judge(own.beliefs.answers, tables, collect_evidence(study.run, *own)), {}
-    for name, (beliefs, truth) in known.items():
-        if name not in others:
-            judged[name] = claims
-            continue
-        needed = tabulate(beliefs.answers, without=("mixed_model", "every_word_models"))
-        judged[name] = judge(beliefs.answers, needed, collect_evidence(study.run, beliefs, truth))
-    varied = {name: one.beliefs.steps for name, one in known.items()}
-    steps = {name: table for name, table in varied.items() if table is not None}
-    answers = {name: one.beliefs.answers for name, one in known.items()}
-    return {
-        "claims": compare_readings(claims, judged),
-        "steps": pd.concat(steps, names=["reading"]).reset_index(0) if steps else pd.DataFrame(),
-        "rational": map_rational(study),
-        "rational_levels": find_rational_levels(study.example, answers),
-        "impossible_numbers": find_impossible_numbers(),
-    }
 
 
 def choose_workers(settings: StudySettings) -> int:

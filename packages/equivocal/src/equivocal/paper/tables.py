@@ -14,7 +14,7 @@ A new measure is another `yield` in `list_measures`; a new table is a function t
 and a line of `makers` in `tabulate`.
 """
 
-from collections.abc import Callable, Container, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -22,6 +22,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
+from equivocal.paper.inference import Beliefs
 from equivocal.paper.settings import read_record
 from equivocal.statistics.summaries import (
     compare_logit_pairs,
@@ -30,6 +31,7 @@ from equivocal.statistics.summaries import (
     correct_holm,
     fit_mixed_model,
 )
+from equivocal.world.items import Item
 from lastlayer.errors import UserError, join_names
 
 __all__ = ["load_printed_values", "tabulate"]
@@ -310,3 +312,37 @@ def find_stop_time(dataset: xr.Dataset) -> float:
     """Find the τ at which the paper's sampler stopped: the median over units and networks."""
     times = dataset["time"].sel(sampler="paper", prior=find_central_prior(dataset))
     return float(np.nanmedian(times))
+
+
+def tabulate_steps(readings: Mapping[str, Beliefs]) -> pd.DataFrame:
+    """Tabulate the paper's sampler with other J, Δτ and ρ under each reading of N (`steps`)."""
+    steps = {name: one.steps for name, one in readings.items() if one.steps is not None}
+    return pd.concat(steps, names=["reading"]).reset_index(0) if steps else pd.DataFrame()
+
+
+def find_rational_levels(example: Item, readings: Mapping[str, Beliefs]) -> pd.DataFrame:
+    """Find how strongly networks and posteriors believe the literal reading of an example.
+
+    Parameters
+    ----------
+    example : Item
+        The sentence.
+    readings : mapping of str to Beliefs
+        By reading of N.
+
+    Returns
+    -------
+    DataFrame
+        Columns reading ("" for the trained networks), estimate and belief, the mean over networks.
+    """
+    role, unit = next(iter(example.tracked.items()))
+    place: dict[str, Any] = {"condition": example.condition, "item": example.name, "unit": unit}
+    place |= {"position": example.critical, "probe": role}
+    rows = []
+    for reading, beliefs in readings.items():
+        answers = beliefs.answers
+        here = answers[["mle", "mean"]].sel(place).astype(float).mean("network")
+        rows += [("", "mle", float(here["mle"]))] if not rows else []
+        means = here["mean"].sel(prior=find_central_prior(answers))
+        rows += [(reading, str(name), float(means.sel(sampler=name))) for name in means["sampler"]]
+    return pd.DataFrame(rows, columns=["reading", "estimate", "belief"])
