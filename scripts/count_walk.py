@@ -7,7 +7,8 @@ The sentence: the modules of `equivocal` that make something new of the stimuli 
 the stimuli or what was made of them, and returns another object made of it: an `Utterance`, items,
 an array, labelled arrays and tables with a dimension or column `condition` or `item`, the claims, a
 figure, a text, the page. Modules that only pass such an object on, or keep it in a file, do not
-count; nor do the sentences of the claim about the world `slips`, which are others.
+count; nor do the sentences of the claim about the world `slips`, which are others, and the
+listeners that beliefs are compared with.
 
 The array: the modules of `lastlayer` of which a function receives an array and returns another one
 between the call of `sample_posterior` with its defaults and the `Posterior` that it returns.
@@ -37,13 +38,17 @@ from equivocal.world.items import Item, Items
 ABOUT = {"condition", "item", "in_short"}  # dimensions and columns of what is about a stimulus
 OBJECTS = (Utterance, Item, Items, Beliefs, StudyResult)
 MADE = (np.ndarray, jax.Array, Figure, Path)
-LEFT_OUT = ("paper/known_truth.py", "equivocal/truth.py", "world/reversals.py", ".j2")
+LEFT_OUT = (
+    *("paper/known_truth.py", "equivocal/truth.py", "world/reversals.py"),
+    *("world/learner.py", "world/learning.py", "world/hearing.py", ".j2"),
+)
 SMALL = {  # the walk is the same, and shorter to watch
     "training.sentences": 300,
     "training.epochs": 2,
     "training.networks": 2,
     "exact.networks": 0,
     "path.num_steps": 3,
+    "steps.networks": 0,
 }
 
 

@@ -111,6 +111,7 @@ def test_levels_of_the_map_are_those_of_the_example() -> None:
     )
     table = find_rational_levels(example, dict.fromkeys(("pairs", "all"), beliefs))
     assert table["reading"].tolist() == ["", "pairs", "pairs", "all", "all"]
+    assert table["estimate"].tolist() == ["mle", *("paper", "converged") * 2]
     here = {"condition": "reversal", "item": "dinner", "position": 3, "probe": "agent"}
     here |= {"unit": "pizza"}
     assert table["belief"][0] == pytest.approx(float(data["mle"].sel(here).mean()))

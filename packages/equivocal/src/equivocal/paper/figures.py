@@ -329,9 +329,10 @@ def draw_rational_map(table: pd.DataFrame, levels: pd.DataFrame, example: Item) 
     """
     beliefs = np.log10(table.pivot(index="slip", columns="pseudo_count", values="belief"))
     place = (beliefs.columns, beliefs.index, beliefs.to_numpy())
-    figure = Figure(figsize=(7, 4.4))
+    figure = Figure(figsize=(7, 5))
     axes = figure.subplots()
-    filled = axes.contourf(*place, np.arange(-12, 0.1), cmap="Greys", alpha=0.6, extend="min")
+    shades = {"cmap": "Greys", "vmin": -12, "vmax": 6}  # the darkest would hide the lines
+    filled = axes.contourf(*place, np.arange(-12, 0.1), extend="min", **shades)
     for reading, estimate, belief in levels.itertuples(index=False):
         look = {"colors": COLOUR_OF[estimate], "linewidths": 2}
         look["linestyles"] = "--" if reading == "pairs" else "-"
@@ -346,5 +347,5 @@ def draw_rational_map(table: pd.DataFrame, levels: pd.DataFrame, example: Item) 
     ticks = range(-12, 1, 3)
     bar = figure.colorbar(filled, ax=axes, ticks=ticks, label=f"belief that the {unit} acts")
     bar.set_ticklabels([f"$10^{{{tick}}}$" for tick in ticks])
-    add_legend(figure, axes, columns=2)
+    add_legend(figure, axes, columns=1)
     return figure

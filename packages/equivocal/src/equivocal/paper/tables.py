@@ -344,5 +344,6 @@ def find_rational_levels(example: Item, readings: Mapping[str, Beliefs]) -> pd.D
         here = answers[["mle", "mean"]].sel(place).astype(float).mean("network")
         rows += [("", "mle", float(here["mle"]))] if not rows else []
         means = here["mean"].sel(prior=find_central_prior(answers))
-        rows += [(reading, str(name), float(means.sel(sampler=name))) for name in means["sampler"]]
+        samplers = map(str, means["sampler"].values)
+        rows += [(reading, name, float(means.sel(sampler=name))) for name in samplers]
     return pd.DataFrame(rows, columns=["reading", "estimate", "belief"])
