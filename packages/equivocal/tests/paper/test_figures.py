@@ -1,7 +1,5 @@
 """Figures of effects against the prior and sampler time, and of samplers beside the exact one."""
 
-from types import SimpleNamespace
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -18,6 +16,8 @@ from equivocal.paper.figures import (
 from equivocal.paper.inference import Beliefs
 from equivocal.paper.known_truth import EXAMPLE
 from equivocal.paper.tables import find_rational_levels
+from equivocal.world import World
+from equivocal.world.items import Item
 from tests.paper.made_up import ITEMS, activations, exact, path
 
 
@@ -86,29 +86,29 @@ def test_every_question_to_the_first_network_is_named_with_its_intervals() -> No
     )
 
 
-def test_rational_map_has_a_contour_where_a_listener_believes_the_same() -> None:
+def test_rational_map_has_a_contour_where_a_listener_believes_the_same(paper: World) -> None:
     """The belief α ε: a contour at 0.01 joins the points with this product."""
     alphas, slips = np.geomspace(1e-2, 1e2, 9), np.geomspace(1e-4, 1e-1, 13)
     rows = [(a, e, a * e / (1 + a * e)) for a in alphas for e in slips]
     table = pd.DataFrame(rows, columns=["pseudo_count", "slip", "belief"])
-    example = SimpleNamespace(utterance="the pizza eats", tracked={"agent": "pizza"})
+    said = paper.parse("the pizza eats the woman")
+    example = Item("reversal", "dinner", said, 3, {"agent": "pizza"})
     levels = [("", "mle", 0.01), ("all", "paper", 0.1), ("pairs", "converged", 1e-3)]
     shown = pd.DataFrame(levels, columns=["reading", "estimate", "belief"])
     axes = draw_rational_map(table, shown, example).axes[0]
     for contour, (_, _, belief) in zip(axes.collections[1:], levels, strict=True):
         points = np.concatenate([path.vertices for path in contour.get_paths()])
-        product = np.prod(points, axis=1)
-        np.testing.assert_allclose(product / (1 + product), belief, rtol=0.15)
+        product = 10 ** points.sum(axis=1)
+        np.testing.assert_allclose(product / (1 + product), belief, rtol=0.02)
     names = [line.get_label() for line in axes.lines]
     assert names[2] == "Bayesian, converged, N = pairs: 0.001"
 
 
-def test_levels_of_the_map_are_those_of_the_example() -> None:
+def test_levels_of_the_map_are_those_of_the_example(paper: World) -> None:
     data = activations()
     beliefs = Beliefs(data, path(), None, None)
-    example = SimpleNamespace(
-        condition="reversal", name="dinner", critical=3, tracked={"agent": "pizza"}
-    )
+    said = paper.parse("the pizza eats the woman")
+    example = Item("reversal", "dinner", said, 3, {"agent": "pizza"})
     table = find_rational_levels(example, dict.fromkeys(("pairs", "all"), beliefs))
     assert table["reading"].tolist() == ["", "pairs", "pairs", "all", "all"]
     assert table["estimate"].tolist() == ["mle", *("paper", "converged") * 2]

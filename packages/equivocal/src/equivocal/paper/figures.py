@@ -328,7 +328,8 @@ def draw_rational_map(table: pd.DataFrame, levels: pd.DataFrame, example: Item) 
         The sentence that the beliefs are about.
     """
     beliefs = np.log10(table.pivot(index="slip", columns="pseudo_count", values="belief"))
-    place = (beliefs.columns, beliefs.index, beliefs.to_numpy())
+    # in decades, since contours are interpolated linearly whatever the scale of the axes is
+    place = (np.log10(beliefs.columns), np.log10(beliefs.index), beliefs.to_numpy())
     figure = Figure(figsize=(7, 5))
     axes = figure.subplots()
     shades = {"cmap": "Greys", "vmin": -12, "vmax": 6}  # the darkest would hide the lines
@@ -340,7 +341,9 @@ def draw_rational_map(table: pd.DataFrame, levels: pd.DataFrame, example: Item) 
         name = NAME_OF[estimate] + (f", N = {N_READ_AS[reading]}" if reading else "")
         style, colour = look["linestyles"], look["colors"]
         axes.plot([], [], style, color=colour, lw=2, label=f"{name}: {belief:.2g}")
-    axes.set(xscale="log", yscale="log", title=f"“{example.utterance}”")
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_formatter(FuncFormatter(lambda decade, _: f"$10^{{{decade:g}}}$"))
+    axes.set_title(f"“{example.utterance}”")
     axes.set_xlabel("α: sentences that the expectation is worth that anything may act")
     axes.set_ylabel("ε: expected rate of slips")
     unit = next(iter(example.tracked.values()))
