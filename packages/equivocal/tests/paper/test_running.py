@@ -177,7 +177,7 @@ def test_other_readings_of_n_lie_beside_the_studys_own(finished: StudyResult) ->
     assert (pairs.folder / "pairs" / "activations.nc").exists()
     assert set(beliefs.answers["unit"].values) == {"cat", "bone", "dog", "girl"}
     own = finished.beliefs.answers.sel(unit=beliefs.answers["unit"])
-    np.testing.assert_array_equal(beliefs.answers["mle"], own["mle"])  # the same networks
+    np.testing.assert_allclose(beliefs.answers["mle"], own["mle"], rtol=1e-4)  # the same networks
     last = pairs.run.networks[1]
     layer = collect_last_layer(pairs.run, last, "drawn pairs")
     unit = last.world.units.index("cat")
