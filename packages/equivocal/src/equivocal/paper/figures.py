@@ -327,15 +327,19 @@ def draw_rational_map(table: pd.DataFrame, levels: pd.DataFrame, example: Item) 
     example : Item
         The sentence that the beliefs are about.
     """
-    beliefs = np.log10(table.pivot(index="slip", columns="pseudo_count", values="belief"))
+    beliefs = table.pivot(index="slip", columns="pseudo_count", values="belief")
     # in decades, since contours are interpolated linearly whatever the scale of the axes is
-    place = (np.log10(beliefs.columns), np.log10(beliefs.index), beliefs.to_numpy())
+    place = [np.log10(part.to_numpy(float)) for part in (beliefs.columns, beliefs.index, beliefs)]
     figure = Figure(figsize=(7, 5))
     axes = figure.subplots()
-    shades = {"cmap": "Greys", "vmin": -12, "vmax": 6}  # the darkest would hide the lines
+    shades: dict[str, Any] = {
+        "cmap": "Greys",
+        "vmin": -12,
+        "vmax": 6,
+    }  # the darkest would hide the lines
     filled = axes.contourf(*place, np.arange(-12, 0.1), extend="min", **shades)
     for reading, estimate, belief in levels.itertuples(index=False):
-        look = {"colors": COLOUR_OF[estimate], "linewidths": 2}
+        look: dict[str, Any] = {"colors": COLOUR_OF[estimate], "linewidths": 2}
         look["linestyles"] = "--" if reading == "pairs" else "-"
         axes.contour(*place, [np.log10(belief)], **look)
         name = NAME_OF[estimate] + (f", N = {N_READ_AS[reading]}" if reading else "")

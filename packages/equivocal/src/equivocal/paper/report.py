@@ -149,7 +149,8 @@ def _describe_steps(steps: pd.DataFrame) -> list[Section]:
     """Return the section on other J, Δτ and ρ: a column for each Δτ, with τ in every cell."""
     if steps.empty:
         return []
-    roles = [name.removeprefix("mle_") for name in steps if name.startswith("mle_")]
+    names = map(str, steps.columns)
+    roles = [name.removeprefix("mle_") for name in names if name.startswith("mle_")]
     index = ["reading", "num_particles", "dropout_rate"]
     keys = [*index, "step_size"]
     means = steps.groupby(keys, sort=False).mean().reset_index()
@@ -193,8 +194,7 @@ def render_report(
     content : mapping
         The content of the report: `title`, `quick`, `summary` (sentences by heading), `sections`
         (see `Section`), `impossible` (a table of printed numbers that no data can give), `tables`
-        by name, the names of the other `figures`, `methods`, `settings` (TOML), `versions` by name,
-        `notes`.
+        by name, the names of the other `figures`, `settings` (TOML), `versions` by name, `notes`.
     largest_svg : int
         Larger drawings, in bytes, are embedded as PNG.
 

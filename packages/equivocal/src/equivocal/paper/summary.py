@@ -193,7 +193,11 @@ def _list_open_choices(study: Study) -> str:
 
 def _sort_by_reading(claims: pd.DataFrame) -> str:
     """Say which results hold under all readings of N, stopped and converged, in some, in none."""
-    columns = [name for name in claims if name.startswith(("verdict_pairs", "verdict_all"))]
+    columns = [
+        name
+        for name in map(str, claims.columns)
+        if name.startswith(("verdict_pairs", "verdict_all"))
+    ]
     open_verdicts = ["not run", "not testable as printed"]
     judged = claims[(claims["kind"] == "result") & ~claims[columns].isin(open_verdicts).any(axis=1)]
     held = (judged[columns] == "replicated").sum(axis=1)
@@ -296,7 +300,7 @@ def describe_truth(truth: pd.DataFrame, steps: int | None) -> list[str]:
         Of the paper's sampler.
     """
     errors = truth.groupby(["kind", "condition"])["kl"].mean()
-    said = {"_".join(key): f"{error:.3g}" for key, error in errors.to_dict().items()}
+    said = {"_".join(map(str, key)): f"{error:.3g}" for key, error in errors.items()}
     example = truth[(truth["item"] == EXAMPLE) & (truth["condition"] == "reversal")]
     limits = read_record("claims")["limits"]
     verdicts = {

@@ -338,7 +338,7 @@ def find_rational_levels(example: Item, readings: Mapping[str, Beliefs]) -> pd.D
     role, unit = next(iter(example.tracked.items()))
     place: dict[str, Any] = {"condition": example.condition, "item": example.name, "unit": unit}
     place |= {"position": example.critical, "probe": role}
-    rows = []
+    rows: list[tuple[str, str, float]] = []
     for reading, beliefs in readings.items():
         answers = beliefs.answers
         here = answers[["mle", "mean"]].sel(place).astype(float).mean("network")
