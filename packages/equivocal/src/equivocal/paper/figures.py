@@ -332,11 +332,12 @@ def draw_rational_map(table: pd.DataFrame, levels: pd.DataFrame, example: Item) 
     place = [np.log10(part.to_numpy(float)) for part in (beliefs.columns, beliefs.index, beliefs)]
     figure = Figure(figsize=(7, 5))
     axes = figure.subplots()
+    # darker shades would hide the lines
     shades: dict[str, Any] = {
         "cmap": "Greys",
         "vmin": -12,
         "vmax": 6,
-    }  # the darkest would hide the lines
+    }
     filled = axes.contourf(*place, np.arange(-12, 0.1), extend="min", **shades)
     for reading, estimate, belief in levels.itertuples(index=False):
         look: dict[str, Any] = {"colors": COLOUR_OF[estimate], "linewidths": 2}

@@ -300,7 +300,8 @@ def describe_truth(truth: pd.DataFrame, steps: int | None) -> list[str]:
         Of the paper's sampler.
     """
     errors = truth.groupby(["kind", "condition"])["kl"].mean()
-    said = {"_".join(map(str, key)): f"{error:.3g}" for key, error in errors.items()}
+    rows: Any = errors.reset_index().itertuples()
+    said = {f"{row.kind}_{row.condition}": f"{row.kl:.3g}" for row in rows}
     example = truth[(truth["item"] == EXAMPLE) & (truth["condition"] == "reversal")]
     limits = read_record("claims")["limits"]
     verdicts = {
