@@ -12,7 +12,7 @@ from scipy.special import expit
 
 from equivocal.asking.shipped import find_shipped, open_shipped
 from equivocal.world import World
-from lastlayer import Posterior, sample_posterior
+from lastlayer import Posterior, Snapshot, sample_posterior
 from lastlayer.algorithm1 import LATE_STEP, fill_up, init
 from lastlayer.divergence import Ending, compute_residuals, judge, look
 from lastlayer.dropout_limit import follow_limit
@@ -107,7 +107,7 @@ def test_how_far_off_a_mean_is_leaves_out_what_diverged() -> None:
     mean, worst = np.array([1.3e3, 0.3, 0.1, 7.0]), np.array([50.0, 0.4, 0.1, 0.9])
     thrown = np.array([3, 0, 0, 0])
     rank, none = np.full(4, 2), np.zeros(4)
-    judge(outcome, [Ending(mean, worst, worst, thrown, none, rank)])
+    judge(outcome, [Ending(mean, worst, worst, thrown, 9.0 * thrown, none, rank)])
     assert outcome.diverged.tolist() == [True, False, False, False]
     assert outcome.converged.tolist() == [False, False, True, False]
     assert "a mean is off by 0.3 posterior sd, a variance by 40%" in outcome.stop_reason
@@ -160,17 +160,26 @@ def test_divergence_is_noticed_for_any_number_of_rows(repeats: int, taming: str)
     """200, 3,000 and 300,000 rows by counts, with steps of 50 times the stable length."""
     x, t = make_rows()
     stiff = np.linalg.eigvalsh(x.T @ x)[-1] / 4 * repeats  # λ_max(P₀H) at most
+    start: list[Snapshot] = []
     given = {"counts": np.full(N, repeats), "num_particles": J, "dropout_rate": 0.0}
     data = x, repeats * t
-    found = sample(*data, **given, step_size=100 / stiff, taming=taming, num_steps=2)
+    found = sample(
+        *data, **given, step_size=100 / stiff, taming=taming, num_steps=2, observe=start.append
+    )
     assert found.info.diverged.dtype == bool
     assert found.info.diverged.tolist() == [True] * K
     assert not found.info.converged
     assert np.isfinite(found.mean).all()
     assert found.info.message.startswith(
-        f"do not trust this: {K} of {K} outputs diverged at step 1; Δτ is too long: "
+        f"do not trust this: {K} of {K} outputs diverged at step 1; Δτ is too long, λ_max(P̂H) is "
     )
     assert "did not converge" not in found.info.message
+    said = float(found.info.message.split("λ_max(P̂H) is ")[1].split(":")[0])
+    y = expit(start[0].particles @ x.T)
+    H = x.T @ (repeats * (y * (1 - y)).mean(axis=1)[..., None] * x)
+    P = np.stack([np.cov(w.T) for w in start[0].particles])
+    exact = np.linalg.eigvals(P @ H).real.max(axis=1)
+    assert min(abs(said / exact - 1)) < 0.05  # power iteration, printed with two digits
     free = sample(*data, **given, taming=taming)
     assert not free.info.diverged.any()
     assert free.info.converged == (taming == "consistent")

@@ -174,7 +174,7 @@ def begin(particles: Float[Array, "K J D"], rate: float = 0.0) -> DropoutState:
         rate=zero + rate,
         spread=zero + jnp.inf,
         lost=none,
-        watch=Watch(zero + jnp.inf, zero + theta.shape[2], none),
+        watch=Watch(zero + jnp.inf, zero + theta.shape[2], zero, none, zero),
     )
 
 
@@ -340,7 +340,7 @@ def _move(
     full = half - h / 2 * pull + h / 2 * (half - m)  # maths (10), eq. 17
     new, lost = repair(full, theta, radius)
     gone = lost.sum(axis=1)
-    watch = look(state.watch, theta, sums.loss, state.steps)
+    watch = look(state.watch, theta, sums.loss, state.steps)._replace(stiffness=stiffness)
     moved = state._replace(
         particles=new,
         time=state.time + dt,

@@ -122,6 +122,7 @@ def examine_end(state: DropoutState, rows: Rows | Blocks, num_features: int) -> 
         covariance=covariance,
         worst=worst,
         thrown_at=np.asarray(watch.thrown_at),
+        thrown_by=np.asarray(watch.thrown_by),
         lost=np.asarray(state.lost),
         rank=np.full(len(g), min(theta.shape[1] - 1, D)),
     )

@@ -37,7 +37,9 @@ class Watch(NamedTuple):
 
     lowest: Float[Array, " K"]  # U so far
     allowed: Float[Array, " K"]  # D nats, without columns of padding
+    stiffness: Float[Array, " K"]  # λ_max(P̂H) at the last step
     thrown_at: Int[Array, " K"]  # the first step that threw the ensemble out; 0: none did
+    thrown_by: Float[Array, " K"]  # λ_max(P̂H) there
 
 
 def look(
@@ -56,7 +58,10 @@ def look(
 def note_thrown(watch: Watch, thrown: Bool[Array, " K"], steps: Int[Array, " K"]) -> Watch:
     """Note which ensembles the last of the steps taken has thrown out."""
     first = thrown & (watch.thrown_at == 0)
-    return watch._replace(thrown_at=jnp.where(first, steps, watch.thrown_at))
+    return watch._replace(
+        thrown_at=jnp.where(first, steps, watch.thrown_at),
+        thrown_by=jnp.where(first, watch.stiffness, watch.thrown_by),
+    )
 
 
 def compute_residuals(
@@ -102,6 +107,7 @@ class Ending(NamedTuple):
     covariance: np.ndarray
     worst: np.ndarray
     thrown_at: np.ndarray
+    thrown_by: np.ndarray
     lost: np.ndarray
     rank: np.ndarray  # J − 1 or D, the dimensions that the deviations span
 
@@ -119,7 +125,10 @@ def judge(outcome: Outcome, endings: list[Ending]) -> None:
     outcome.diverged = (end.thrown_at > 0) & ~came_back
     if outcome.diverged.any():
         first = int(np.argmin(np.where(outcome.diverged, end.thrown_at, np.inf)))
-        outcome.divergence = f"diverged at step {end.thrown_at[first]}; Δτ is too long"
+        outcome.divergence = (
+            f"diverged at step {end.thrown_at[first]}; Δτ is too long, λ_max(P̂H) is "
+            f"{end.thrown_by[first]:.2g}"
+        )
     close = (end.mean <= MEAN_CLOSE) & (end.worst <= VARIANCE_CLOSE)
     settled = outcome.converged
     missed = settled & ~close & ~outcome.diverged
