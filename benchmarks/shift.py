@@ -22,12 +22,13 @@ from scipy.optimize import minimize_scalar
 from scipy.special import expit
 from scipy.stats import t as student
 
-from benchmarks.comparison.data import find_file
 from benchmarks.machine import RESULTS
 from benchmarks.strange_data import (
     Problem,
     blur,
     load_affairs,
+    load_diabetes,
+    load_health,
     load_mnist,
     load_other_digits,
     rotate,
@@ -85,29 +86,12 @@ def make_affairs(column: int, least: float, rng: np.random.Generator) -> Problem
     return hold_out(x, t, x[:, column] >= least, rng)
 
 
-def make_health(rng: np.random.Generator) -> Problem:
-    """Visits to a doctor in a year: any, more than two, more than five (RAND)."""
-    path = find_file("statsmodels", "datasets/randhie/randhie.csv")
-    table = np.loadtxt(path, delimiter=",", skiprows=1)
-    rows = rng.permutation(table)[:6_000]
-    return hold_out(rows[:, 1:], rows[:, :1] > np.array([0, 2, 5]), rows[:, 5] > 0.5, rng)
-
-
 def make_breast_cancer(rng: np.random.Generator) -> Problem:
     """Malignant or not, without the fifth of the tumours with the largest area."""
     from sklearn.datasets import load_breast_cancer
 
     x, y = load_breast_cancer(return_X_y=True)
     return hold_out(x, y[:, None], x[:, 3] >= np.quantile(x[:, 3], 0.8), rng)
-
-
-def make_diabetes(rng: np.random.Generator) -> Problem:
-    """Progression of diabetes above each quartile, without the oldest quarter."""
-    from sklearn.datasets import load_diabetes
-
-    x, y = load_diabetes(return_X_y=True)
-    t = y[:, None] > np.quantile(y, [0.25, 0.5, 0.75])
-    return hold_out(x, t, x[:, 0] >= np.quantile(x[:, 0], 0.75), rng)
 
 
 def make_manifold(rng: np.random.Generator) -> Problem:
@@ -147,9 +131,9 @@ PROBLEMS: dict[str, Callable[[np.random.Generator], Problem]] = {
     "other digits": lambda rng: make_digits(load_other_digits, load_mnist, rng),
     "affairs, religious": lambda rng: make_affairs(4, 4, rng),
     "affairs, older": lambda rng: make_affairs(1, 37, rng),
-    "health": make_health,
+    "health": lambda rng: hold_out(*load_health(rng), rng),
     "breast cancer": make_breast_cancer,
-    "diabetes": make_diabetes,
+    "diabetes": lambda rng: hold_out(*load_diabetes(), rng),
     "manifold": make_manifold,
     "sentences": make_sentences,
 }

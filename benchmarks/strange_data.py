@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.random import Generator
 from scipy import ndimage
 
 from benchmarks.comparison.data import find_file
@@ -23,6 +24,8 @@ from benchmarks.strange_sentences import (
 )
 
 __all__ = ["PROBLEMS", "Problem", "blur", "rotate", "split_rows", "standardise"]
+
+Rows = tuple[np.ndarray, np.ndarray]  # inputs and targets
 
 PIXELS = 14  # of an image, each way
 ROWS = 2_500  # of a problem, at most: training, validation and test rows
@@ -39,7 +42,7 @@ class Problem:
 
 
 def split_rows(
-    x: np.ndarray, t: np.ndarray, rng: np.random.Generator
+    x: np.ndarray, t: np.ndarray, rng: Generator
 ) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
     """Shuffle rows and split them: 3/5 training, 1/5 validation, 1/5 test rows."""
     order = rng.permutation(len(x))[:ROWS]
@@ -51,7 +54,7 @@ def split_rows(
     )
 
 
-def make_table(x: np.ndarray, t: np.ndarray, away: np.ndarray, rng: np.random.Generator) -> Problem:
+def make_table(x: np.ndarray, t: np.ndarray, away: np.ndarray, rng: Generator) -> Problem:
     """Hold out the rows `away`, standardise columns, and spoil test rows in four other ways."""
     inputs, targets = split_rows(x[~away], t[~away], rng)
     test = inputs["test"]
@@ -88,7 +91,7 @@ def standardise(
     return Problem(inputs, targets, strange)
 
 
-def make_breast_cancer(rng: np.random.Generator) -> Problem:
+def make_breast_cancer(rng: Generator) -> Problem:
     """Malignant or not; tumours with the tenth largest area are held out."""
     from sklearn.datasets import load_breast_cancer
 
@@ -96,7 +99,7 @@ def make_breast_cancer(rng: np.random.Generator) -> Problem:
     return make_table(x, t[:, None], x[:, 3] >= np.quantile(x[:, 3], 0.9), rng)
 
 
-def make_wine(rng: np.random.Generator) -> Problem:
+def make_wine(rng: Generator) -> Problem:
     """Two cultivars of wine, so few that features outnumber rows; the third is held out."""
     from sklearn.datasets import load_wine
 
@@ -104,7 +107,7 @@ def make_wine(rng: np.random.Generator) -> Problem:
     return make_table(x, (y == 0)[:, None], y == 2, rng)
 
 
-def make_segment(rng: np.random.Generator) -> Problem:
+def make_segment(rng: Generator) -> Problem:
     """Patches of outdoor images in six classes; the seventh, windows, is held out."""
     archive = zipfile.ZipFile(find_file("river", "datasets/segment.csv.zip"))
     text = archive.read("segment.csv.zip").decode().splitlines()[1:]
@@ -122,10 +125,47 @@ def load_affairs() -> tuple[np.ndarray, np.ndarray]:
     return table[:, :-1], table[:, -1:] > 0
 
 
-def make_affairs(rng: np.random.Generator) -> Problem:
+def make_affairs(rng: Generator) -> Problem:
     """The survey without students, farmers and unskilled workers."""
     x, t = load_affairs()
     return make_table(x, t, x[:, 6] <= 2, rng)
+
+
+def load_health(rng: Generator) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Load visits to a doctor in a year (RAND): any, more than two, more than five.
+
+    The last array says who is physically limited.
+    """
+    path = find_file("statsmodels", "datasets/randhie/randhie.csv")
+    table = np.loadtxt(path, delimiter=",", skiprows=1)
+    rows = rng.permutation(table)[:6_000]
+    return rows[:, 1:], rows[:, :1] > np.array([0, 2, 5]), rows[:, 5] > 0.5
+
+
+def make_health(rng: Generator) -> Problem:
+    """The health insurance study without those who are physically limited."""
+    return make_table(*load_health(rng), rng)
+
+
+def load_diabetes() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Load whether diabetes progressed beyond each quartile, and who is in the oldest quarter."""
+    from sklearn import datasets
+
+    x, y = datasets.load_diabetes(return_X_y=True)
+    t = y[:, None] > np.quantile(y, [0.25, 0.5, 0.75])
+    return x, t, x[:, 0] >= np.quantile(x[:, 0], 0.75)
+
+
+def make_diabetes(rng: Generator) -> Problem:
+    """Progression of diabetes without the oldest quarter."""
+    return make_table(*load_diabetes(), rng)
+
+
+def make_phishing(rng: Generator) -> Problem:
+    """Whether a web site is a fraud; those with a number for an address are held out."""
+    with gzip.open(find_file("river", "datasets/phishing.csv.gz"), "rt", encoding="ascii") as f:
+        table = np.loadtxt(f, delimiter=",", skiprows=1)
+    return make_table(table[:, :-1], table[:, -1:], table[:, 8] > 0, rng)
 
 
 def load_mnist() -> tuple[np.ndarray, np.ndarray]:
@@ -145,7 +185,7 @@ def load_other_digits() -> tuple[np.ndarray, np.ndarray]:
     return larger.reshape(len(x), -1), y
 
 
-def load_photo(name: str, rng: np.random.Generator, number: int) -> tuple[np.ndarray, np.ndarray]:
+def load_photo(name: str, rng: Generator, number: int) -> tuple[np.ndarray, np.ndarray]:
     """Cut grey patches from a photograph; return them and their places between 0 and 1, (N, 2)."""
     from sklearn.datasets import load_sample_image
 
@@ -156,9 +196,9 @@ def load_photo(name: str, rng: np.random.Generator, number: int) -> tuple[np.nda
     return np.stack(patches).reshape(number, -1), corners / room
 
 
-def make_mnist(rng: np.random.Generator) -> Problem:
-    """Digits 0 to 7, with 8 and 9 held out."""
-    x, y = load_mnist()
+def make_digits(home: Callable[[], Rows], away: Callable[[], Rows], rng: Generator) -> Problem:
+    """Digits 0 to 7 of one source, with 8 and 9 held out."""
+    x, y = home()
     order = rng.permutation(len(x))
     x, y = x[order], y[order]
     known = y < 8
@@ -167,13 +207,13 @@ def make_mnist(rng: np.random.Generator) -> Problem:
         "digits 8 and 9": x[~known][:500],
         "inverted": 1 - inputs["test"],
         "a quarter turn": rotate(inputs["test"], 90),
-        "digits of another source": load_other_digits()[0][:500],
+        "digits of another source": away()[0][:500],
         "photograph": load_photo("flower.jpg", rng, 500)[0],
     }
     return Problem(inputs, targets, _as_floats(strange), images=True)
 
 
-def make_photo(rng: np.random.Generator) -> Problem:
+def make_photo(rng: Generator) -> Problem:
     """Where in a photograph a patch is from: upper or lower half, which of three columns."""
     x, place = load_photo("china.jpg", rng, ROWS)
     t = np.column_stack([place[:, 0] < 0.5, place[:, 1] < 1 / 3, place[:, 1] > 2 / 3])
@@ -201,7 +241,7 @@ def blur(x: np.ndarray, width: float) -> np.ndarray:
     return np.asarray(smooth.reshape(x.shape), np.float32)
 
 
-def make_manifold(rng: np.random.Generator) -> Problem:
+def make_manifold(rng: Generator) -> Problem:
     """Eight labels of inputs near a curved surface of five dimensions in thirty."""
     bend, lift, other = (rng.normal(size=shape) for shape in ((5, 5), (5, 30), (5, 30)))
     labels = rng.normal(size=(5, 8))
@@ -224,7 +264,7 @@ def make_manifold(rng: np.random.Generator) -> Problem:
     return standardise(inputs, targets, strange)
 
 
-def make_sentences(rng: np.random.Generator) -> Problem:
+def make_sentences(rng: Generator) -> Problem:
     """Six grammatical labels of sentence embeddings."""
     texts, t = zip(*(write_sentence(rng) for _ in range(2_000)), strict=True)
     inputs, targets = split_rows(embed_sentences(list(texts)), np.array(t), rng)
@@ -244,13 +284,17 @@ def _as_floats(parts: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     return {name: np.ascontiguousarray(x, np.float32) for name, x in parts.items()}
 
 
-PROBLEMS: dict[str, Callable[[np.random.Generator], Problem]] = {
-    "mnist": make_mnist,
+PROBLEMS: dict[str, Callable[[Generator], Problem]] = {
+    "mnist": lambda rng: make_digits(load_mnist, load_other_digits, rng),
+    "other digits": lambda rng: make_digits(load_other_digits, load_mnist, rng),
     "photo": make_photo,
     "breast cancer": make_breast_cancer,
     "wine": make_wine,
     "segment": make_segment,
     "affairs": make_affairs,
+    "health": make_health,
+    "diabetes": make_diabetes,
+    "phishing": make_phishing,
     "manifold": make_manifold,
     "sentences": make_sentences,
 }

@@ -1,11 +1,12 @@
-"""Are strange rows found? The comparison of `strangers.toml`, which was registered before.
+"""Are strange rows found? Comparisons that were registered before their results were looked at.
 
-    python -m benchmarks.strangers             all problems and seeds, about twenty minutes
-    python -m benchmarks.strangers --quick     two small problems, one seed: a minute
+    python -m benchmarks.strangers                               strangers.toml
+    python -m benchmarks.strangers --registration strangers_2    the corrected measure
+    python -m benchmarks.strangers --quick                       two small problems, one seed
 
 Needs PyTorch, transformers, scikit-learn and the wheels that `benchmarks.strange_data` names. It
 writes results/strangers.csv (a row for each problem, seed, kind and measure) and
-results/strangers_summary.csv; docs/trust.md says what they mean.
+results/strangers_summary.csv, or strangers_2 of each; docs/trust.md says what they mean.
 """
 
 import tomllib
@@ -21,13 +22,13 @@ from scipy.stats import t as student
 
 from benchmarks.machine import RESULTS
 from benchmarks.scores import auroc
+from benchmarks.strange_clusters import fit_clusters
 from benchmarks.strange_data import PROBLEMS
 from benchmarks.strange_networks import Embedded, embed, embed_sentence_gestalt
 from lastlayer import sample_posterior
 from lastlayer.machine import use_one_blas_thread
-from lastlayer.unfamiliar import compute_factor, compute_leverages, fit_familiarity
+from lastlayer.unfamiliar import compute_leverages, fit_familiarity
 
-REGISTRATION = Path(__file__).with_name("strangers.toml")
 NEIGHBOURS = 10
 Score = Callable[[str], np.ndarray]  # from a part or kind of rows to a number for each
 
@@ -54,15 +55,18 @@ def make_scores(rows: Embedded) -> dict[str, Score]:
         diagnose=False,
     )
     unit = sample_posterior(psi["train"], y, prior_variance=1.0, diagnose=False)
+    score_clusters = fit_clusters(train, psi["validation"].astype(np.float64))
     familiarity = fit_familiarity(train, psi["validation"])
-    scale = np.maximum(train.std(axis=0), 1e-6)
-    centre = train[:, :-1].mean(axis=0)
-    centred = compute_factor(train[:, :-1] - centre)
-    factor = familiarity.factor
-    logs = np.log(compute_leverages(psi["validation"], factor))
+    mean, scale = train[:, :-1].mean(axis=0), np.maximum(train.std(axis=0), 1e-6)
+    gaussian = fit_familiarity(train[:, :-1] - mean, psi["validation"][:, :-1] - mean)
+
+    def measure(part: str) -> np.ndarray:
+        return compute_leverages(psi[part], familiarity.factor)
+
+    logs = np.log(measure("validation"))
 
     def deviate(part: str) -> np.ndarray:
-        z = (np.log(compute_leverages(psi[part], factor)) - logs.mean(axis=0)) / logs.std(axis=0)
+        z = (np.log(measure(part)) - logs.mean(axis=0)) / logs.std(axis=0)
         return np.asarray(np.abs(z).max(axis=1))
 
     def find_neighbour(part: str) -> np.ndarray:
@@ -73,6 +77,7 @@ def make_scores(rows: Embedded) -> dict[str, Score]:
     answers = rows.answers
     return {
         "leverage": lambda part: familiarity.compute_scores(psi[part]),
+        "clustered": lambda part: score_clusters(psi[part].astype(np.float64)),
         "network entropy": lambda part: entropy(answers[part][0]),
         "default information": lambda part: default.entropies(psi[part]).information.sum(axis=1),
         "information at v = 1": lambda part: unit.entropies(psi[part]).information.sum(axis=1),
@@ -81,9 +86,11 @@ def make_scores(rows: Embedded) -> dict[str, Score]:
         ),
         "ensemble entropy": lambda part: entropy(answers[part].mean(axis=0)),
         "nearest neighbours": find_neighbour,
-        "Mahalanobis": lambda part: compute_leverages(psi[part][:, :-1] - centre, centred)[:, 0],
-        "h alone": lambda part: compute_leverages(psi[part], factor)[:, 0],
-        "r alone": lambda part: compute_leverages(psi[part], factor)[:, 1],
+        "Mahalanobis": lambda part: compute_leverages(psi[part][:, :-1] - mean, gaussian.factor)[
+            :, 0
+        ],
+        "h alone": lambda part: measure(part)[:, 0],
+        "r alone": lambda part: measure(part)[:, 1],
         "two-sided": deviate,
     }
 
@@ -120,19 +127,19 @@ def flag(scores: np.ndarray, calibration: np.ndarray, level: float) -> float:
     return float((p <= level).mean())
 
 
-def summarise(table: pd.DataFrame) -> pd.DataFrame:
-    """Average over kinds and seeds, then over problems; compare leverage with each measure."""
+def summarise(table: pd.DataFrame, judged: str) -> pd.DataFrame:
+    """Average over kinds and seeds, then over problems; compare one measure with all."""
     strange = table[table["kind"] != "ordinary"]
     by_problem = strange.groupby(["measure", "problem"])["auroc"].mean().unstack("measure")
     flagged = strange.groupby(["measure", "problem"])["flagged"].mean().unstack("measure")
     usual = table[table["kind"] == "ordinary"].groupby("measure")["flagged"].mean()
-    difference = -by_problem.sub(by_problem["leverage"], axis=0)
+    difference = -by_problem.sub(by_problem[judged], axis=0)
     n = len(by_problem)
     half = student.ppf(0.975, max(n - 1, 1)) * difference.std(ddof=1) / np.sqrt(n)
     return pd.DataFrame(
         {
             "auroc": by_problem.mean(),
-            "leverage_minus_this": difference.mean(),
+            f"{judged}_minus_this": difference.mean(),
             "low": difference.mean() - half,
             "high": difference.mean() + half,
             "flagged": flagged.mean(),
@@ -144,12 +151,13 @@ def summarise(table: pd.DataFrame) -> pd.DataFrame:
 def main(
     quick: Annotated[bool, typer.Option(help="Two small problems, one seed.")] = False,
     only: Annotated[list[str] | None, typer.Option(help="Some of the problems.")] = None,
-    first: Annotated[int, typer.Option(min=0, help="The first seed.")] = 0,
+    registration: Annotated[str, typer.Option(help="strangers, or strangers_2.")] = "strangers",
     out: Annotated[Path, typer.Option(help="Where to write.")] = RESULTS,
 ) -> None:
     """Make the comparison and print its summary."""
-    registered = tomllib.loads(REGISTRATION.read_text(encoding="utf-8"))
+    registered = tomllib.loads(Path(__file__).with_name(f"{registration}.toml").read_text("utf-8"))
     names = ["wine", "manifold"] if quick else only or registered["problems"]
+    first = registered.get("first_seed", 0)
     seeds = range(first, first + (1 if quick else registered["seeds"]))
     records: list[dict[str, Any]] = []
     out.mkdir(parents=True, exist_ok=True)
@@ -157,10 +165,10 @@ def main(
         for seed, name in product(seeds, names):
             records += compare(name, seed, registered["level"])
             table = pd.DataFrame(records)
-            table.to_csv(out / "strangers.csv", index=False, float_format="%.4f")
+            table.to_csv(out / f"{registration}.csv", index=False, float_format="%.4f")
             print(name, seed, flush=True)
-    summary = summarise(table)
-    summary.to_csv(out / "strangers_summary.csv", float_format="%.4f")
+    summary = summarise(table, "clustered" if registration == "strangers_2" else "leverage")
+    summary.to_csv(out / f"{registration}_summary.csv", float_format="%.4f")
     print(summary.round(3).to_string())
 
 
