@@ -79,7 +79,7 @@ def main(picture: Path) -> None:
     """Fit the posterior, print a few numbers and draw the picture."""
     rng = np.random.default_rng(0)
     points, label = draw_moons(rng)
-    belief = LastLayer.fit(FourierFeatures(rng), (points, label))
+    belief = LastLayer.fit(FourierFeatures(rng), (points, label), prior_variance=1.0)
     print(belief)
     for name, point in (("upper moon", (0, 1)), ("between", (0.5, 0.25)), ("far away", (-2.5, -2))):
         out = belief.predict(np.array([point]))
