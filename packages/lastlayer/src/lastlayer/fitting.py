@@ -87,7 +87,7 @@ def fit_rows(
         )
     if isinstance(options["prior_variance"], str):  # "auto" chooses by these
         options |= by
-    given = {"counts": rows.counts, "likelihood": kind, "trained": trained}
+    given: dict[str, Any] = {"counts": rows.counts, "likelihood": kind, "trained": trained}
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", UserWarning)
         posterior = sample_posterior(rows.features, rows.targets, **given, **options)

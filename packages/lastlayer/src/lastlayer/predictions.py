@@ -153,7 +153,8 @@ class Particles(NamedTuple):
             largest = np.abs(psi).max(axis=1, keepdims=True)
             psi = psi * np.minimum(1, most / np.maximum(largest, most))
             logits = np.matmul(self.values, psi.T)
-            parts.append(summarise(softmax(logits, axis=0) if self.softmax else expit(logits)))
+            y = np.asarray(softmax(logits, axis=0) if self.softmax else expit(logits))
+            parts.append(summarise(y))
         return np.concatenate(parts)
 
 
