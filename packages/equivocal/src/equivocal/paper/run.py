@@ -109,7 +109,9 @@ def run_study(
             if is_paper:
                 own = Known(beliefs, truth)
                 tables["claims"] = judge_readings(study.run, own, others, tables)
-                readings = {name: others.get(name, own).beliefs for name in READINGS}
+                readings: dict[str, Beliefs] = {}
+                for name in READINGS:
+                    readings[name] = others.get(name, own).beliefs
                 tables["steps"] = tabulate_steps(readings)
                 tables["rational"] = map_rational(study)
                 tables["rational_levels"] = find_rational_levels(study.example, readings)
@@ -138,8 +140,10 @@ def infer_readings(study: Study, begin: Begin) -> dict[str, Known]:
     """Do the same under readings of N that are not the study's own, with the same networks."""
     others = {name: other for name, other in study.list_readings().items() if other is not study}
     waits = {name: begin(compare_with_truth, other) for name, other in others.items()}
-    beliefs = {name: infer(other, begin) for name, other in others.items()}
-    return {name: Known(beliefs[name], wait()) for name, wait in waits.items()}
+    known = {}
+    for name, other in others.items():
+        known[name] = Known(infer(other, begin), waits[name]())
+    return known
 
 
 def choose_workers(settings: StudySettings) -> int:
