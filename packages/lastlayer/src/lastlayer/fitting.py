@@ -83,7 +83,7 @@ def fit_rows(
         options = {"method": "laplace", "diagnose": False} | options
         notes.append(
             f"method: Laplace's approximation, since K N D² = {work:.2g} is above {MOST_WORK:.0g};"
-            " method='exact-flow' takes about ten times as long"
+            " method='exact-flow' takes several times as long"
         )
     if isinstance(options["prior_variance"], str):  # "auto" chooses by these
         options |= by
