@@ -30,6 +30,8 @@ __all__ = ["reproduce", "run_study"]
 
 WRITTEN = ("settings.toml", "stimuli.csv", "activations.nc", "claims.csv", "report.html", "tables")
 SMALL = 1e6  # networks × sentences × epochs; smaller studies are not worth the start of workers
+# of the study `paper`: its size, and minutes of one core of a server (benchmarks/reproduction.py)
+PAPER_SIZE, PAPER_MINUTES = 6e6, 22
 
 
 def reproduce(out: str | Path = "runs/paper", *, quick: bool = False) -> StudyResult:
@@ -97,7 +99,9 @@ def run_study(
     with hold_folder(folder):
         refuse_foreign_files(folder / RECORDS, WRITTEN)
         study = prepare(settings, folder)
-        with open_workers(workers or choose_workers(settings), folder) as begin:
+        count = workers or choose_workers(settings)
+        announce_time(settings, count)
+        with open_workers(count, folder) as begin:
             wait = begin(compare_with_truth, study) if is_paper else None
             train(study)
             beliefs = infer(study, begin)
@@ -146,8 +150,23 @@ def infer_readings(study: Study, begin: Begin) -> dict[str, Known]:
     return known
 
 
+def measure_size(settings: StudySettings) -> float:
+    """Return networks × sentences × epochs, to which the time of a study is about proportional."""
+    training = settings.training_settings
+    return training.networks * training.sentences * training.epochs
+
+
 def choose_workers(settings: StudySettings) -> int:
     """Choose how many worker processes are worth their start."""
-    training = settings.training_settings
-    size = training.networks * training.sentences * training.epochs
-    return 1 if size < SMALL else count_workers()
+    return 1 if measure_size(settings) < SMALL else count_workers()
+
+
+def announce_time(settings: StudySettings, workers: int) -> None:
+    """Say how long a study takes from its beginning, if that is more than a minute or two."""
+    minutes = PAPER_MINUTES * measure_size(settings) / PAPER_SIZE / workers
+    if minutes > 2 and not describe_device():  # nothing was measured on a GPU
+        cores = f"{workers} core{'s' * (workers > 1)}"
+        announce(
+            f"from its beginning this takes about {minutes:.0f} minutes on {cores} of a server; "
+            "interrupted, it can be continued"
+        )
