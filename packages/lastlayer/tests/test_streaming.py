@@ -8,8 +8,7 @@ import pytest
 from lastlayer import Posterior
 from lastlayer.plan import Plan
 from lastlayer.problem import Likelihood, Problem
-from lastlayer.rows import iterate_outputs
-from lastlayer.streaming import CHUNK, StreamedRows
+from lastlayer.rows import CHUNK, StreamedRows, iterate_outputs
 from problems import Data, sample_compiled, small
 
 # Bytes: 16,001 rows of 16 features are 1 MB, of which two copies would be held; three outputs in

@@ -192,7 +192,18 @@ class LastLayer:
         return cls.fit(_return_features, given, validation, **given_names, **options)
 
     def features(self, inputs: Any) -> np.ndarray:
-        """Return ψ of raw inputs, or of batches of them, as the posterior takes them, (N, D)."""
+        """Return ψ of raw inputs, or of batches of them, as the posterior takes them, (N, D).
+
+        Parameters
+        ----------
+        inputs
+            As `predict` takes them.
+
+        Returns
+        -------
+        array (N, D)
+            With a last column of ones where there is an intercept.
+        """
         return compute_features_of(self.feature_map, inputs, self.intercept)
 
     def predict(self, inputs: Any) -> Prediction:

@@ -113,19 +113,65 @@ class Posterior:
         return Prediction(parts)
 
     def predict_proba(self, features: Any) -> np.ndarray:
-        """Return the probability E[y] of each row and output, (N, K)."""
+        """Return the probability E[y] of each row and output, (N, K).
+
+        Parameters
+        ----------
+        features : array (N, D)
+            As the posterior was fitted to.
+
+        Returns
+        -------
+        array (N, K)
+            Averaged over the posterior.
+        """
         return self.predict(features).probability
 
     def predict_interval(self, features: Any, level: float = 0.9) -> tuple[np.ndarray, np.ndarray]:
-        """Return the ends of the central `level` of y over the posterior, each (N, K)."""
+        """Return the ends of the central `level` of y over the posterior, each (N, K).
+
+        Parameters
+        ----------
+        features : array (N, D)
+            As the posterior was fitted to.
+        level : float
+            The probability between the ends.
+
+        Returns
+        -------
+        two arrays (N, K)
+            Low and high.
+        """
         return self.predict(features).interval(level)
 
     def predict_sd(self, features: Any) -> np.ndarray:
-        """Return the standard deviation of y over the posterior, (N, K)."""
+        """Return the standard deviation of y over the posterior, (N, K).
+
+        Parameters
+        ----------
+        features : array (N, D)
+            As the posterior was fitted to.
+
+        Returns
+        -------
+        array (N, K)
+            Of the probability, from 0 to ½.
+        """
         return self.predict(features).sd
 
     def entropies(self, features: Any) -> Entropies:
-        """Return the total, aleatoric and epistemic uncertainty of each prediction, in nats."""
+        """Return the total, aleatoric and epistemic uncertainty of each prediction, in nats.
+
+        Parameters
+        ----------
+        features : array (N, D)
+            As the posterior was fitted to.
+
+        Returns
+        -------
+        Entropies
+            Arrays (N, K); information is the epistemic part.
+        """
         return self.predict(features).entropies
 
     def logits(self, features: Any) -> tuple[np.ndarray, np.ndarray]:

@@ -198,7 +198,18 @@ class Prediction:
         return self.entropies.information
 
     def interval(self, level: float = 0.9) -> tuple[np.ndarray, np.ndarray]:
-        """Return the ends of the central `level` of y over the posterior, each (N, K)."""
+        """Return the ends of the central `level` of y over the posterior.
+
+        Parameters
+        ----------
+        level : float
+            The probability between the ends.
+
+        Returns
+        -------
+        two arrays (N, K)
+            Low and high.
+        """
         check_positive(level, "level", below=1.0)
         ends = self._join("compute_quantiles", ((1 - level) / 2, (1 + level) / 2))
         return ends[..., 0], ends[..., 1]
@@ -211,18 +222,34 @@ class Prediction:
         return self._measure_unfamiliar()
 
     def abstain(self, level: float = 0.05) -> np.ndarray:
-        """Return which rows are too unfamiliar to answer, (N,).
+        """Return which rows are too unfamiliar to answer.
 
-        Of rows like the held-out ones this is true of a share of at most about `level`.
+        Parameters
+        ----------
+        level : float
+            Of rows like the held-out ones, at most about this share is flagged.
+
+        Returns
+        -------
+        array (N,) of bool
+            True where `unfamiliar` is at most `level`.
         """
         check_positive(level, "level", below=1.0)
         return self.unfamiliar <= level
 
     def label_sets(self, missed: float = 0.1) -> np.ndarray:
-        """Return sets of labels that miss at most a share `missed` of a row's labels, (N, K).
+        """Return sets of labels, by split-conformal risk control (`report.choose_miss_threshold`).
 
-        The share is an expectation over rows like the held-out ones (split-conformal risk control;
-        see `report.choose_miss_threshold`).
+        Parameters
+        ----------
+        missed : float
+            The share of a row's labels that is missed, in expectation over rows like the held-out
+            ones.
+
+        Returns
+        -------
+        array (N, K) of bool
+            True for the labels in the set.
         """
         check_positive(missed, "missed", below=1.0)
         if self._choose_threshold is None:

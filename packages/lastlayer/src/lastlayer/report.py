@@ -112,7 +112,8 @@ class Report:
         """Return a Matplotlib figure: reliability of each label, and risk against coverage."""
         from lastlayer.report_figure import draw_report
 
-        return draw_report(self._require_rows())
+        held = self._require_rows()
+        return draw_report(held, compute_losses(held.problem, held.probability), BINS)
 
     def _require_rows(self) -> "HeldOut":
         if self.held_out is None:

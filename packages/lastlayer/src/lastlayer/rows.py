@@ -5,7 +5,7 @@ equal blocks; the last one is filled up with rows that count zero times, which c
 Outputs are the leading axis inside a block, so that the work is a batch of matrix products.
 
 Blocks lie in the memory of the device; or they are laid out or read from a disk when they are
-needed (`streaming`); or they are one block of NumPy arrays. The sums work the same in each case.
+needed (`StreamedRows`); or they are one block of NumPy arrays. The sums work the same in each case.
 """
 
 from collections.abc import Callable, Iterator
@@ -18,6 +18,8 @@ import numpy as np
 from lastlayer.compiling import Array, Either, Float, Int
 from lastlayer.plan import Plan, divide_evenly
 from lastlayer.problem import Problem
+
+CHUNK = 1 << 22  # bytes of features that are laid out at once
 
 T = TypeVar("T")
 
@@ -121,8 +123,6 @@ def iterate_outputs(
     for places in np.resize(np.arange(len(outputs)), (groups, size)):
         own = outputs[places]
         if plan.streamed:
-            from lastlayer.streaming import StreamedRows
-
             rows = rows or StreamedRows(problem, plan, own.copy())
             rows.outputs[:] = own
         elif rows is None:
@@ -182,3 +182,58 @@ def sum_over_blocks(function: Callable[..., T], rows: Rows | Blocks, *beside: An
 def map_over_blocks(function: Callable[[Block], Any], rows: Rows | Blocks) -> Any:
     """Apply a function to each block and stack the results."""
     return scan_blocks(lambda block: ((), function(block)), rows)[1]
+
+
+@jax.tree_util.register_static
+class StreamedRows:
+    """Rows of some outputs, as chunks of blocks that are made on request.
+
+    A `numpy.memmap` of the run's own precision is read in chunks, too, and need not fit in memory.
+    Compiled sums request a chunk by its number while they run. So a caller must wait for them to
+    finish before it puts other numbers into `outputs`.
+    """
+
+    def __init__(self, problem: Problem, plan: Plan, outputs: np.ndarray) -> None:
+        self.problem, self.block_rows, self.wide = problem, plan.block_rows, plan.num_features
+        self.outputs = outputs
+        size = plan.block_rows * plan.num_features * problem.dtype.itemsize
+        blocks = -(-problem.num_rows // plan.block_rows)
+        self.together = min(max(1, CHUNK // size), blocks)  # blocks of a chunk
+        self.num_chunks = -(-problem.num_rows // (self.together * plan.block_rows))
+
+    def fetch(self, number: Int[Array, ""]) -> Rows:
+        """Fetch one chunk; the compiled program calls the host for it."""
+        n, r, slots = self.together, self.block_rows, len(self.outputs)
+        own = 1 if len(self.problem.prior_mean) == 1 else slots
+        counts = (n, r) if np.ndim(self.problem.counts) < 2 else (n, slots, r)
+        # as bits: enable_x64 does not hold in the thread that calls back, which would round
+        bits = (2,) * (self.problem.dtype.itemsize // 8)
+        shapes = [
+            jax.ShapeDtypeStruct(shape + bits, np.uint32)  # type: ignore[no-untyped-call]
+            for shape in ((n, r, self.wide), counts, (n, slots, r), (n, own, r))
+        ]
+        fetched = jax.pure_callback(self._read_bits, shapes, number)
+        kind = self.problem.dtype
+        return Rows(*(jax.lax.bitcast_convert_type(part, kind) for part in fetched))
+
+    def _read_bits(self, number: Any) -> list[np.ndarray]:
+        parts = map(np.ascontiguousarray, self.read_chunk(number))
+        bits = (2,) * (self.problem.dtype.itemsize // 8)
+        return [part.view(np.uint32).reshape(part.shape + bits) for part in parts]
+
+    def read_chunk(self, number: Any) -> list[np.ndarray]:
+        """Read the fields of `Rows`; rows past the end count zero times."""
+        problem, blocks = self.problem, (self.together, self.block_rows)
+        start = int(number) * self.together * self.block_rows
+        stop = start + self.together * self.block_rows
+        given = problem.features, problem.targets, problem.counts
+        psi, t, c = (part[start:stop] for part in given)
+
+        def cut(columns: np.ndarray) -> np.ndarray:
+            columns = columns.astype(problem.dtype, copy=False)
+            return cut_into_blocks(columns, *blocks).swapaxes(1, 2)
+
+        counts = cut(c[:, self.outputs]) if c.ndim == 2 else cut(c[:, None])[:, 0]
+        features = cut_into_blocks(fill_features(problem, psi, self.wide), *blocks)
+        offsets = psi @ problem.select_mean(self.outputs).T
+        return [features, counts, cut(t[:, self.outputs]), cut(offsets)]

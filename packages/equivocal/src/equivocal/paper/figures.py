@@ -4,7 +4,7 @@ To add a figure, add a line to `draw` and a caption to `templates/captions.toml`
 """
 
 from itertools import product
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -33,12 +33,14 @@ from equivocal.paper.activation_figures import (
     tabulate_words,
 )
 from equivocal.paper.known_truth import EXAMPLE
-from equivocal.paper.summary import StudyResult
 from equivocal.paper.tables import compute_measures, find_central_prior, find_stop_time
 from equivocal.progress import progress
 from equivocal.result import Figures
 from equivocal.statistics.summaries import MEAN, append_means
 from equivocal.world.items import Item
+
+if TYPE_CHECKING:
+    from equivocal.paper.summary import StudyResult
 
 __all__ = ["draw"]
 
@@ -48,7 +50,7 @@ N_READ_AS = {"pairs": "pairs", "all": "sentences"}
 MARKERS = {"exact": "s", "paper": "D", "converged": "o", "nuts": "x"}
 
 
-def draw(result: StudyResult) -> Figures:
+def draw(result: "StudyResult") -> Figures:
     """Draw every figure of a study, by name and in the order of the report."""
     study, beliefs, tables = result.study, result.beliefs, result.tables
     dataset, exact = beliefs.answers, beliefs.comparison

@@ -153,7 +153,7 @@ def infer_readings(study: Study, begin: Begin) -> dict[str, Known]:
 def measure_size(settings: StudySettings) -> float:
     """Return networks × sentences × epochs, to which the time of a study is about proportional."""
     training = settings.training_settings
-    return training.networks * training.sentences * training.epochs
+    return float(training.networks * training.sentences * training.epochs)
 
 
 def choose_workers(settings: StudySettings) -> int:
