@@ -56,7 +56,6 @@ NEEDS = {
     ),
     "browser": Need(lambda: bool(which("chromium")), "a browser: apt-get install chromium"),
     "node": Need(lambda: bool(which("node")), "Node.js: apt-get install nodejs"),
-    "faketime": Need(lambda: bool(which("faketime")), "faketime: apt-get install faketime"),
     "linux": Need(Path("/proc/self/clear_refs").exists, "Linux"),
     "clone": Need((ROOT / ".git").exists, "a clone of the repository"),
     "lme4": Need(
