@@ -9,8 +9,6 @@ import numpy as np
 import pytest
 from arviz_stats.base import array_stats
 
-from equivocal.beliefs import collect_last_layer
-from equivocal.network import Run
 from lastlayer import Posterior, sample_posterior
 from lastlayer.convergence import compute_convergence
 from lastlayer.errors import UserError
@@ -68,12 +66,17 @@ def test_nuts_agrees(exact: Posterior) -> None:
 
 
 @pytest.mark.longer
-def test_nuts_agrees_on_features_of_a_trained_network(small_run: Run) -> None:
-    layer = collect_last_layer(small_run, small_run.networks[0]).select([0, 3])
-    data = {"counts": layer.counts, "prior_mean": layer.trained, "num_particles": 4000}
+def test_nuts_agrees_with_counts_and_a_prior_about_given_weights() -> None:
+    """Features as logistic units have them, sums of targets over repeated rows."""
+    rng = np.random.default_rng(0)
+    units = 1 / (1 + np.exp(-2 * rng.normal(size=(80, 6))))
+    features = np.column_stack([units, np.ones(80)])
+    counts, weights = rng.integers(1, 9, 80), rng.normal(size=(2, 7))
+    targets = rng.binomial(counts[:, None], 1 / (1 + np.exp(-features @ weights.T)))
+    data = {"counts": counts, "prior_mean": weights, "num_particles": 4000}
     ours, theirs = (
-        sample_posterior(layer.features, layer.targets, method=method, dtype="float64", **options)
-        for method, options in (("hmc", data), ("nuts", data))
+        sample_posterior(features, targets, method=method, dtype="float64", **data)
+        for method in ("hmc", "nuts")
     )
     assert ours.info.converged
     assert_agree(ours, theirs, worth=400)
