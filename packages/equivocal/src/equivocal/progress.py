@@ -150,7 +150,7 @@ def _print_lines(latest: str, quiet: float, at_first: float) -> Iterator[Show]:
         now, latest, end = monotonic(), text, 0.0
         if done > 0:
             first = min(first, (done, now))  # the first step is the slowest (it compiles)
-        if first[0] < done < total:
+        if first[0] + 0.1 < done < total:  # less says nothing about the rest
             end = now + (now - first[1]) / (done - first[0]) * (total - done)
         due = done in (1, total) or now - last >= get_pause(now)
         if due and now - began >= quiet:

@@ -91,7 +91,10 @@ def test_features_from_words(tmp_path: Path) -> None:
         ("agent,action", "agent,verb", "has no column `action`.*its columns are agent, verb"),
         ("doctor,read", "doctor,", "row 6, column action: the cell is empty"),
         ("ward,20", "ward,0", "row 2, column frequency: .*above 0, got '0'; leave out"),
-        ("ward,20", "ward,many", "row 2, column frequency"),
+        ("ward,20", "ward,", "row 2, column frequency: .*above 0, got ''; leave out"),
+        ("ward,20", 'ward,"1,020"', "row 2, column frequency: .*got '1,020', without marks for"),
+        ("ward,20", "ward!,20", "row 2, column location: 'ward!' is no word of a sentence"),
+        ("frequency", "count", "row 1: column count holds numbers only, so it is no role"),
         ("doctor,read", "Doctor,read", "row 6, column agent: 'Doctor' is spelt 'doctor' in row 2"),
         ("frequency", "frequency,probability", "columns frequency, probability; keep one"),
         ("ward,20", "ward,20,7", "row 2 has 6 cells and the header 5"),
@@ -104,6 +107,60 @@ def test_mistakes_name_row_and_column(old: str, new: str, message: str, tmp_path
     path = write(tmp_path, EVENTS.replace(old, new, 1))
     with pytest.raises(UserError, match=message):
         write_world_from_tables(path, name="x")
+
+
+WORDS = "word,features,size\n" + "".join(
+    f"{word},,{size}.5\n"
+    for size, word in enumerate(
+        ("doctor", "nurse", "patient", "visitor", "chart", "treat", "call", "read", "visit", "ward")
+    )
+)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("office", "nothing", "row 6, column location: 'office' is not in .*words.csv; add a row"),
+        ("office,,", "Office,,", "row 6, column location: 'office' is spelt 'Office' in"),
+        ("office,,", ",,", "words.csv row 12, column word: the cell is empty"),
+        ("office,,", "ward,,", "words.csv row 12, column word: 'ward' is there twice"),
+        ("office,,", "office,,1,", "row 12 has 4 cells and the header 3"),
+        ("nurse,,1.5", "nurse,,tall", "row 3, column size: a feature is a number, got 'tall'"),
+        ("nurse,,1.5", "nurse,,inf", "row 3, column size: a feature is a number, got 'inf'"),
+        ("nurse,,", "nurse,doctor,", "row 3: the feature 'doctor' of 'nurse' is also a word"),
+        ("word,", "noun,", "words.csv has no column `word`"),
+    ],
+)
+def test_mistakes_in_words_name_row_and_column(
+    old: str, new: str, message: str, tmp_path: Path
+) -> None:
+    words = write(tmp_path, (WORDS + "office,,10.5\n").replace(old, new, 1), "words.csv")
+    with pytest.raises(UserError, match=message):
+        write_world_from_tables(write(tmp_path, EVENTS), words, name="x")
+
+
+def test_what_people_do_to_tables_is_understood(tmp_path: Path) -> None:
+    """Capitals in the header, empty rows, and a cell of a feature that does not apply."""
+    untidy = EVENTS.replace("agent,action", "Agent, Action").replace(
+        "doctor,read", ",,,,\ndoctor,read"
+    )
+    plain = write_world_from_tables(write(tmp_path, EVENTS), name="x")
+    assert write_world_from_tables(write(tmp_path, untidy), name="x") == plain
+    words = write(tmp_path, (WORDS + "office,,\n"), "words.csv")
+    world = write_world_from_tables(write(tmp_path, EVENTS), words, name="x")
+    assert "# Features made of numbers: size: high and low are the outer thirds" in world
+    assert World.from_toml(world).file.words["locations"] == {
+        "ward": ("size high", "ward"),
+        "office": ("office",),
+    }
+
+
+def test_an_event_has_one_rating_and_verbs_are_uninflected(tmp_path: Path) -> None:
+    twice = EVENTS.replace("frequency", "rating") + "doctor,treat,patient,ward,3\n"
+    with pytest.raises(UserError, match="row 9: the event of row 2 is there again"):
+        write_world_from_tables(write(tmp_path, twice), name="x")
+    with pytest.warns(UserWarning, match="'visits' looks inflected; if so, write 'visit'"):
+        write_world_from_tables(write(tmp_path, EVENTS.replace(",visit,", ",visits,")), name="x")
 
 
 def test_a_world_of_the_package_is_a_start(

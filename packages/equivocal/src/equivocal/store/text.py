@@ -218,9 +218,10 @@ def read_table(path: str | Path, most: int = TABLE_BYTES, **options: Any) -> "pd
     text = read_text(path, most, packed=Path(path).suffix == ".gz")
     header = text.partition("\n")[0]
     comma, *others = (header.count(mark) for mark in ",;\t")
-    if not comma and any(others):  # as spreadsheets write where the comma is the decimal sign
-        mark = ";" if others[0] else "\t"
-        options = {"sep": mark, "decimal": ","} | options
+    if not comma and any(others):
+        options["sep"] = ";" if others[0] else "\t"
+        if re.search(r"(?:^|[;\t])\s*-?\d+,\d+\s*(?:$|[;\t\r])", text, re.MULTILINE):
+            options["decimal"] = ","
     try:
         table: pd.DataFrame = pd.read_csv(io.StringIO(text), **options)
     except pd.errors.EmptyDataError:
@@ -234,6 +235,7 @@ def read_table(path: str | Path, most: int = TABLE_BYTES, **options: Any) -> "pd
     # pandas takes surplus first cells for row names, which shifts all columns
     if len(table) and not isinstance(table.index, pd.RangeIndex):
         raise UnreadableError(path, "row 2 has more cells than the header", QUOTE)
+    table.attrs["decimal"] = options.get("decimal", ".")
     return table
 
 
@@ -241,6 +243,8 @@ def read_cells(
     path: str | Path, columns: Sequence[str], most: int = TABLE_BYTES
 ) -> list[tuple[int, dict[str, str]]]:
     """Read a CSV file written by hand, with all cells as text; empty rows are left out.
+
+    Capitals in the names of columns do not count.
 
     Parameters
     ----------
@@ -262,7 +266,7 @@ def read_cells(
         Where a column is missing, or there are no rows; `UnreadableError` as in `read_table`.
     """
     plain = {"dtype": str, "na_filter": False, "skipinitialspace": True, "skip_blank_lines": False}
-    table = read_table(path, most, **plain)
+    table = read_table(path, most, **plain).rename(columns=lambda name: name.strip().lower())
     if missing := [name for name in columns if name not in table]:
         raise UserError(
             f"{path}, row 1: the columns must be {join_names(columns)}; "

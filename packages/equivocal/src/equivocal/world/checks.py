@@ -6,7 +6,6 @@ new rule of the format is a new generator, called there. `find_unused_parts` als
 
 import json
 import re
-import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from graphlib import CycleError, TopologicalSorter
@@ -20,7 +19,13 @@ from equivocal.world.grammar import ROLE_PREFIX, Grammar, Names
 from equivocal.world.noise import find_noise_problems
 from equivocal.world.queries import PLUS
 from equivocal.world.schema import ABSENT, ActionSpec, Rule, WorldFile, list_asked_roles
-from equivocal.world.spelling import collect_spellings, fold, inflect_verb, list_declared_spellings
+from equivocal.world.spelling import (
+    collect_spellings,
+    fold,
+    inflect_verb,
+    is_readable,
+    list_declared_spellings,
+)
 from lastlayer.errors import did_you_mean, join_names
 
 CONTROL = re.compile(r"(?<!\\)\\u00[0189][0-9a-f]|\x7f")  # in JSON, where \n and \t have no number
@@ -143,9 +148,7 @@ def _check_spellings(file: WorldFile) -> Iterator[Problem]:
     ]
     written = [*list_declared_spellings(file), *markers]
     for table, spelling, name in written:
-        # the parser keeps words and blanks only, so anything else would be lost
-        plain = unicodedata.normalize("NFC", spelling).casefold().replace("’", "'")
-        if not fold(spelling) or " ".join(plain.replace("-", " ").split()) != fold(spelling):
+        if not is_readable(spelling):
             rule = "use letters, digits, apostrophes, hyphens and blanks"
             yield Problem(table, f"{name!r} is spelled {spelling!r}, which cannot be read; {rule}.")
     for table, spelling, name in [*written, *(("[markers]", name, name) for name in file.markers)]:

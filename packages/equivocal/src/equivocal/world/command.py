@@ -88,7 +88,8 @@ def from_table(
     made = World.from_toml(text, str(out_file))
     write_text_atomically(out_file, text)
     out.print(
-        f"wrote {out_file}: {len(made.events):,} events, {_qualify_counts(made)}"
+        f"wrote {out_file}: roles {', '.join(made.roles)}; {len(made.events):,} events, "
+        f"{_qualify_counts(made)}"
         f"{len(made.sentences):,} sentences; change it, then `equivocal world check {out_file}`",
         soft_wrap=True,
     )

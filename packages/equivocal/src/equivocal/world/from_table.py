@@ -10,7 +10,8 @@ than `MOST_COLUMNS` of them by the signs of their first principal components. Fu
 and defaults go into `MARKERS`; everything else is changed in the file that is written.
 """
 
-from collections.abc import Iterator, Sequence
+import warnings
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,7 +20,7 @@ import numpy as np
 
 from equivocal.store import read_table
 from equivocal.world.loading import format_world
-from equivocal.world.spelling import fold
+from equivocal.world.spelling import fold, inflect_verb, is_readable
 from lastlayer.errors import UserError, join_names
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ MARKERS = {
     "location": "in", "place": "in", "instrument": "with", "recipient": "to", "goal": "to",
     "source": "from", "situation": "during", "time": "at", "beneficiary": "for",
 }  # fmt: skip
+ROLES = ("agent", "patient", *MARKERS)  # whose names may have capitals in a table
 ABSENT = "absent"
 RATING_BASE = 2.0
 MOST_COLUMNS = 10  # of real-valued features that become terciles
@@ -78,8 +80,10 @@ def write_world_from_tables(
         raise UserError(f"the order has the letters S, V and O, once each, got {order!r}; try SOV.")
     table, roles = _read_events(Path(events))
     classes, features = _describe_words(table, roles)
+    rule = ""
     if words is not None:
-        features |= _read_words(Path(words), table, roles, Path(events))
+        described, rule = _read_words(Path(words), table, roles, Path(events))
+        features |= described
     if "action" in roles and len(roles) == 1:
         raise UserError(f"{events} has no role but `action`; add a column such as `agent`.")
     raw: dict[str, Any] = {"name": name, "description": f"Events of {Path(events).name}."}
@@ -101,55 +105,99 @@ def write_world_from_tables(
     raw["constructions"] = list(
         _build_constructions(order.upper(), subject, object_, others, markers, passive=passive)
     )
-    return _comment(format_world(raw), table, bool(others))
+    return _comment(format_world(raw), table, rule, has_others=bool(others))
 
 
 # ---- reading
 
 
-def _read_events(path: Path) -> tuple["pd.DataFrame", list[str]]:
-    """Return the table with a column `weight`, and the roles in the order of the columns."""
+def _read_texts(path: Path, needed: str, meaning: str) -> "pd.DataFrame":
+    """Return a table of text whose index is the number of each row; empty rows are left out."""
     table = read_table(path, dtype=str, keep_default_na=False, header=None, skip_blank_lines=False)
     names = [str(name).strip() for name in table.iloc[0]]
-    table = table.iloc[1:].fillna("").reset_index(drop=True)
     for number, name in enumerate(names, start=1):
         if not name or names.index(name) + 1 < number:
             why = f"is named {name!r} like another" if name else "has no name"
             raise UserError(f"{path} row 1: column {number} {why}; rename it or take it out.")
-    table.columns = names
-    if table.empty:
-        raise UserError(f"{path} has no rows below its header; add an event.")
-    if "action" not in table.columns:
+    known = {needed, "features", *WEIGHTS}
+    table.columns = [low if (low := name.lower()) in known else name for name in names]
+    if needed not in table:
         raise UserError(
-            f"{path} has no column `action`, which names the verb; its columns are "
-            f"{join_names(table.columns)}."
+            f"{path} has no column `{needed}`, {meaning}; its columns are {join_names(names)}."
         )
+    table = table.fillna("").map(str.strip).iloc[1:].set_axis(range(2, len(table) + 1))
+    table = table[(table != "").any(axis=1)]
+    if table.empty:
+        raise UserError(f"{path} has no rows below its header; add one.")
+    for row in table.index[table[needed] == ""]:
+        raise UserError(f"{path} row {row}, column {needed}: the cell is empty; fill it in.")
+    return table
+
+
+def _parse_number(cell: str, decimal: str) -> float:
+    """Parse a finite number; NaN for anything else, such as one with a mark for thousands."""
+    try:
+        value = float(cell.replace(decimal, "."))
+    except ValueError:
+        return float("nan")
+    plain = np.isfinite(value) and not {",", "."} - {decimal} & {*cell}
+    return value if plain else float("nan")
+
+
+def _read_events(path: Path) -> tuple["pd.DataFrame", list[str]]:
+    """Return the table with a column `weight`, and the roles in the order of the columns."""
+    table = _read_texts(path, "action", "which names the verb")
     described = tuple(f"_{kind}" for kind in ("class", "features"))
+    lowered = {name: name.lower() for name in table if name.lower() in ROLES}
+    table = table.rename(columns=lowered)
     roles = [c for c in table.columns if c not in WEIGHTS and not c.endswith(described)]
-    for role in roles:
-        table[role] = table[role].str.strip()
-    for row, action in enumerate(table["action"], start=2):
-        if not action:
-            raise UserError(f"{path} row {row}, column action: the cell is empty; name the verb.")
-    _refuse_spellings(path, table, roles)
-    table["weight"] = _read_weights(path, table)
+    _check_fillers(path, table, roles)
+    _warn_of_inflected(table["action"].unique())
+    table["weight"] = _read_weights(path, table, roles)
     return table, roles
 
 
-def _refuse_spellings(path: Path, table: "pd.DataFrame", roles: Sequence[str]) -> None:
-    """Refuse two spellings of one word, such as "Pizza" and "pizza"."""
+def _check_fillers(path: Path, table: "pd.DataFrame", roles: Sequence[str]) -> None:
+    """Refuse columns that are no roles, what is no word, and two spellings of one word."""
     seen: dict[str, tuple[str, int, str]] = {}
     for role in roles:
-        for row, word in enumerate(table[role], start=2):
+        filled = table[role][table[role] != ""]
+        if filled.empty or all(cell.replace(".", "").isdecimal() for cell in filled):
+            what = "holds numbers only" if len(filled) else "is empty"
+            raise UserError(
+                f"{path} row 1: column {role} {what}, so it is no role; take it out, or call it "
+                "frequency, probability or rating if it says how often an event happens."
+            )
+        for row, word in filled.items():
+            if not is_readable(word):
+                raise UserError(
+                    f"{path} row {row}, column {role}: {word!r:.80} is no word of a sentence; use "
+                    "letters, digits, apostrophes, hyphens and blanks, or take out the column, if "
+                    "it is no role."
+                )
             known, at, where = seen.setdefault(fold(word), (word, row, role))
-            if word and known != word:
+            if known != word:
                 raise UserError(
                     f"{path} row {row}, column {role}: {word!r} is spelt {known!r} in row {at}, "
                     f"column {where}; spell a word in one way."
                 )
 
 
-def _read_weights(path: Path, table: "pd.DataFrame") -> list[float]:
+def _warn_of_inflected(actions: Iterable[str]) -> None:
+    """Warn of verbs in the third person, which sentences would inflect again."""
+    for action in actions:
+        first, _, rest = action.partition(" ")
+        for base in (first[:-1], first[:-2]):
+            if base and inflect_verb(base, "third") == first:
+                plain = f"{base} {rest}".strip()
+                warnings.warn(
+                    f"the verb {action!r} looks inflected; if so, write {plain!r}, since sentences "
+                    "inflect it.",
+                    stacklevel=2,
+                )
+
+
+def _read_weights(path: Path, table: "pd.DataFrame", roles: Sequence[str]) -> list[float]:
     """Read how often each event happens; equally often without a column that says so."""
     present = [name for name in WEIGHTS if name in table.columns]
     if len(present) > 1:
@@ -157,15 +205,19 @@ def _read_weights(path: Path, table: "pd.DataFrame") -> list[float]:
     if not present:
         return [1.0] * len(table)
     (column,) = present
+    for row in table.index[table.duplicated(roles)] if column != "frequency" else ():
+        same = table.index[(table[roles] == table.loc[row, roles]).all(axis=1)]
+        raise UserError(
+            f"{path} row {row}: the event of row {same[0]} is there again, with a {column} of its "
+            "own; keep one of the rows."
+        )
     weights = []
-    for row, cell in enumerate(table[column], start=2):
-        try:
-            value = float(cell.replace(",", "."))
-        except ValueError:
-            value = float("nan")
-        if not np.isfinite(value) or (column != "rating" and value <= 0):
+    for row, cell in table[column].items():
+        value = _parse_number(cell, table.attrs["decimal"])
+        if not (column == "rating" or value > 0) or np.isnan(value):
             rule = "a number" if column == "rating" else "a number above 0"
-            way_out = "" if column == "rating" else "; leave out what never happens"
+            way_out = ", without marks for thousands" if "," in cell or "." in cell else ""
+            way_out += "" if column == "rating" else "; leave out what never happens"
             raise UserError(
                 f"{path} row {row}, column {column}: this should be {rule}, got {cell!r}{way_out}."
             )
@@ -184,7 +236,7 @@ def _describe_words(
         listed = table.get(f"{role}_features", table[role].map(lambda _: ""))
         for word, given, more in zip(table[role], group, listed, strict=True):
             if word and word not in features:
-                own = given.strip() or f"{role}s"
+                own = given or f"{role}s"
                 classes.setdefault(own, []).append(word)
                 features[word] = [*dict.fromkeys([own, *_split_list(more)])]
     return classes, features
@@ -198,50 +250,69 @@ def _split_list(text: str) -> list[str]:
 
 def _read_words(
     path: Path, table: "pd.DataFrame", roles: Sequence[str], events: Path
-) -> dict[str, list[str]]:
-    """Read the features of words; every word of the events must be there."""
-    words = read_table(path, dtype=str, keep_default_na=False)
-    if "word" not in words.columns:
-        raise UserError(f"{path} has no column `word`; it has {join_names(words.columns)}.")
-    words["word"] = words["word"].str.strip()
-    twice = words["word"][words["word"].duplicated()]
-    if len(twice):
+) -> tuple[dict[str, list[str]], str]:
+    """Read the features of words, and the rule by which they were made of numbers, if any."""
+    words = _read_texts(path, "word", "which names it")
+    for row in words.index[words["word"].duplicated()]:
         raise UserError(
-            f"{path} row {twice.index[0] + 2}, column word: {twice.iloc[0]!r} is there twice; "
-            "keep one of the rows."
+            f"{path} row {row}, column word: {words['word'][row]!r} is there twice; keep one of "
+            "the rows."
         )
-    described = dict(zip(words["word"], _read_features(path, words), strict=True))
+    features, rule = _read_features(path, words)
+    described = dict(zip(words["word"], features, strict=True))
+    for row, (word, names) in zip(words.index, described.items(), strict=True):
+        if others := [name for name in names if name in described and name != word]:
+            raise UserError(
+                f"{path} row {row}: the feature {others[0]!r} of {word!r} is also a word; rename "
+                "the feature."
+            )
+    spelt = {fold(word): word for word in described}
     for role in roles:
-        for row, word in enumerate(table[role], start=2):
+        for row, word in table[role].items():
             if word and word not in described:
+                other = spelt.get(fold(word))
+                why = f"is spelt {other!r} in {path}; use one" if other else f"is not in {path}"
+                way_out = "spelling" if other else "add a row"
                 raise UserError(
-                    f"{events} row {row}, column {role}: {word!r} is not in {path}; add a row."
+                    f"{events} row {row}, column {role}: {word!r} {why}"
+                    f"{' ' if other else '; '}{way_out}."
                 )
-    return described
+    return described, rule
 
 
-def _read_features(path: Path, words: "pd.DataFrame") -> list[list[str]]:
-    """Return the features of each row: from a list, 0/1 columns or real numbers."""
+def _read_features(path: Path, words: "pd.DataFrame") -> tuple[list[list[str]], str]:
+    """Return the features of each row: from a list, 0/1 columns or real numbers; and the rule.
+
+    An empty cell is no feature.
+    """
     columns = [column for column in words.columns if column not in {"word", "features"}]
     found = [_split_list(cell) for cell in words.get("features", [""] * len(words))]
-    numbers = np.empty((len(words), len(columns)))
+    numbers = np.full((len(words), len(columns)), np.nan)
     for place, column in enumerate(columns):
-        for row, cell in enumerate(words[column], start=2):
-            try:
-                numbers[row - 2, place] = float(cell.replace(",", ".") or 0)
-            except ValueError:
+        for at, (row, cell) in enumerate(words[column].items()):
+            numbers[at, place] = _parse_number(cell, words.attrs["decimal"])
+            if cell and np.isnan(numbers[at, place]):
                 raise UserError(
-                    f"{path} row {row}, column {column}: a feature is a number, got {cell!r}; "
+                    f"{path} row {row}, column {column}: a feature is a number, got {cell!r:.80}; "
                     "put lists of features into a column `features`."
-                ) from None
-    binary = np.isin(numbers, (0, 1)).all(axis=0).reshape(-1)
-    real = [column for column, is_binary in zip(columns, binary, strict=True) if not is_binary]
+                )
+    binary = (np.isin(numbers, (0, 1)) | np.isnan(numbers)).all(axis=0).reshape(-1)
     for place in np.flatnonzero(binary).tolist():
-        for row in np.flatnonzero(numbers[:, place]).tolist():
-            found[row].append(columns[place])
-    for row, names in enumerate(_discretise(numbers[:, ~binary], real)):
-        found[row] += names
-    return found
+        for at in np.flatnonzero(numbers[:, place] == 1).tolist():
+            found[at].append(columns[place])
+    real = numbers[:, ~binary]
+    columns = [columns[place] for place in np.flatnonzero(~binary).tolist()]
+    if len(columns) > MOST_COLUMNS and np.isnan(real).any():
+        at, place = np.argwhere(np.isnan(real))[0]
+        raise UserError(
+            f"{path} row {words.index[at]}, column {columns[place]}: the cell is empty, and a "
+            "vector needs all of its numbers; fill it in."
+        )
+    for at, names in enumerate(_discretise(real, columns)):
+        found[at] += names
+    if len(columns) > MOST_COLUMNS:
+        return found, f"signs of the first {COMPONENTS} principal components of the words' vectors"
+    return found, f"{join_names(columns)}: high and low are the outer thirds" if columns else ""
 
 
 def _discretise(numbers: np.ndarray, columns: list[str]) -> Iterator[list[str]]:
@@ -253,7 +324,7 @@ def _discretise(numbers: np.ndarray, columns: list[str]) -> Iterator[list[str]]:
         for row in scores:
             yield [f"component {place + 1}" for place in np.flatnonzero(row > 0).tolist()]
         return
-    low, high = np.quantile(numbers, [1 / 3, 2 / 3], axis=0) if columns else ([], [])
+    low, high = np.nanquantile(numbers, [1 / 3, 2 / 3], axis=0) if columns else ([], [])
     for row in numbers:
         below = [f"{c} low" for c, x, end in zip(columns, row, low, strict=True) if x < end]
         yield below + [f"{c} high" for c, x, end in zip(columns, row, high, strict=True) if x > end]
@@ -368,18 +439,20 @@ def _build_constructions(
         }
 
 
-def _comment(text: str, table: "pd.DataFrame", has_others: bool) -> str:
+def _comment(text: str, table: "pd.DataFrame", rule: str, *, has_others: bool) -> str:
     """Say in the file what the tables did not say."""
     head = "# Made from tables by `equivocal world from-table`; change anything, then run\n"
     head += "# `equivocal world check` on this file. Every key is explained in docs/worlds.md.\n\n"
     weighted = [name for name in WEIGHTS if name in table.columns]
     how = {
-        (): "The table has no frequencies, so its events are equally frequent.",
+        (): "The table has no frequencies, so each of its rows counts once.",
         (
             "rating",
         ): f"Frequencies are {RATING_BASE:g} to the power of the ratings: a point doubles.",
     }.get(tuple(weighted), f"Frequencies are those of the column {''.join(weighted)}.")
     notes = [f"# {how}"]
+    if rule:
+        text = text.replace("[words.", f"# Features made of numbers: {rule}.\n[words.", 1)
     text = text.replace("[actions.", "\n".join([*notes, "[actions."]), 1)
     assumed = ["# The table has no wordings, so these are assumed: one plain order of words"]
     assumed[0] += ", and function words by the names of roles."

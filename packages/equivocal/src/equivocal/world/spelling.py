@@ -47,6 +47,12 @@ def fold(spelling: str) -> str:
     return " ".join(split_words(spelling))
 
 
+def is_readable(spelling: str) -> bool:
+    """Return whether a spelling has words and blanks only, which is all that the parser keeps."""
+    plain = unicodedata.normalize("NFC", spelling).casefold().replace("’", "'")
+    return bool(fold(spelling)) and " ".join(plain.replace("-", " ").split()) == fold(spelling)
+
+
 def drop_articles(text: str) -> str:
     """Return a constituent in the form in which it is compared; an article alone is kept.
 
