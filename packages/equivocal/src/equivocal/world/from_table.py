@@ -148,8 +148,8 @@ def _read_events(path: Path) -> tuple["pd.DataFrame", list[str]]:
     """Return the table with a column `weight`, and the roles in the order of the columns."""
     table = _read_texts(path, "action", "which names the verb")
     described = tuple(f"_{kind}" for kind in ("class", "features"))
-    lowered = {name: name.lower() for name in table if name.lower() in ROLES}
-    table = table.rename(columns=lowered)
+    known = {f"{role}{kind}" for role in ROLES for kind in ("", *described)}
+    table.columns = [low if (low := str(name).lower()) in known else name for name in table]
     roles = [c for c in table.columns if c not in WEIGHTS and not c.endswith(described)]
     _check_fillers(path, table, roles)
     _warn_of_inflected(table["action"].unique())
@@ -168,7 +168,7 @@ def _check_fillers(path: Path, table: "pd.DataFrame", roles: Sequence[str]) -> N
                 f"{path} row 1: column {role} {what}, so it is no role; take it out, or call it "
                 "frequency, probability or rating if it says how often an event happens."
             )
-        for row, word in filled.items():
+        for row, word in zip(filled.index, filled, strict=True):
             if not is_readable(word):
                 raise UserError(
                     f"{path} row {row}, column {role}: {word!r:.80} is no word of a sentence; use "
