@@ -1,15 +1,14 @@
-"""Experiments from end to end: train or load networks, compute, write tables, draw figures.
+"""The result of an experiment: its tables, its figures, and its report.
 
-Each is one public function that takes settings and an output folder and returns a `Result` with
-`.tables`. The packages it imports compute and draw; this one runs their steps in order, and the
-command line only parses arguments and prints the result.
+An experiment is one public function that takes settings and an output folder and returns a `Result`
+with `.tables`; the command line only parses arguments and prints it.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 import tomli_w
 
@@ -22,8 +21,14 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
+    from equivocal.report import Picture, Report, Section
+
 __all__ = ["Result", "describe_run", "write_tables"]
 
+MOST_ROWS = 300  # of a table in a report; a longer one is only beside it, as a CSV file
+QUICK = (
+    "Quick run, only to check that the command works: its numbers mean nothing; do not report them."
+)
 Figures: TypeAlias = "dict[str, Figure]"  # by name; Matplotlib is imported only to draw them
 
 
@@ -41,12 +46,16 @@ class Result:
         Everything that the tables depend on: settings, seed and versions; and the run time.
     summary : tuple of str
         The findings in plain words, the most important sentence first.
+    title, question : str
+        Of the report; without a title there is none.
     """
 
     name: str
     tables: "dict[str, pd.DataFrame]"
     settings: dict[str, Any]
     summary: tuple[str, ...] = ()
+    title: ClassVar[str] = ""
+    question: ClassVar[str] = ""
 
     def draw(self) -> Figures:
         """Draw the figures of this result.
@@ -58,8 +67,49 @@ class Result:
         """
         return {}
 
-    def save_figures(self, folder: Path) -> None:
-        """Draw the figures and save them as figures/NAME.{svg,png}.
+    def describe_figures(self) -> dict[str, str]:
+        """Return what each figure shows, by name; the first stands on the report's first screen.
+
+        The first sentence is its title.
+        """
+        return {}
+
+    def list_sections(self, pictures: "list[Picture]") -> "list[Section]":
+        """List the sections of the report, by default one for each picture that is left."""
+        from equivocal.report import Section
+
+        return [Section(title=picture.title, pictures=[picture]) for picture in pictures]
+
+    def describe(self, drawn: Collection[str]) -> "Report":
+        """Describe this result in the shape of all reports; `drawn` names its figures."""
+        from equivocal.report import Picture, Report, Section, describe_making, list_versions
+
+        described = self.describe_figures().items()
+        pictures = [Picture(name, text) for name, text in described if name in drawn]
+        answer = [line for line in self.summary if not line.startswith(" ")]  # others are details
+        sections = self.list_sections(pictures[1:])
+        if quick := bool(self.settings.get("quick")):
+            answer = ["Nothing: a quick run only checks that the command works."]
+            sections = [replace(one, table=_drop_verdicts(one.table)) for one in sections]
+        tables = [
+            Section(title=f"Table {name}", table=table)
+            for name, table in self.tables.items()
+            if len(table) <= MOST_ROWS
+        ]
+        settings = Section(title="Settings", text=tomli_w.dumps(self.settings))
+        return Report(
+            title=self.title,
+            warning=QUICK if quick else "",
+            question=self.question,
+            answer=answer,
+            picture=pictures[0] if pictures else None,
+            made=[describe_making()],
+            sections=sections,
+            appendix=[*tables, settings, list_versions()],
+        )
+
+    def save_figures(self, folder: Path) -> list[str]:
+        """Draw the figures, save them as figures/NAME.{svg,png}, and return their names.
 
         Parameters
         ----------
@@ -73,9 +123,10 @@ class Result:
             for done, (name, figure) in enumerate(figures.items(), start=1):
                 save_figure(figure, folder / "figures", name)
                 advance(done, len(figures), name)
+        return list(figures)
 
     def write(self, folder: str | Path) -> None:
-        """Write tables/NAME.csv, figures/NAME.{svg,png} and, last, the record of the settings.
+        """Write tables/NAME.csv, figures/NAME.{svg,png}, report.html and, last, the settings.
 
         Parameters
         ----------
@@ -84,8 +135,16 @@ class Result:
         """
         folder = Path(folder)
         write_tables(folder / "tables", self.tables)
-        self.save_figures(folder)
+        drawn = self.save_figures(folder)
+        if self.title:
+            from equivocal.report import write_report
+
+            write_report(folder, self.describe(drawn))
         write_text_atomically(folder / f"{self.name}.toml", tomli_w.dumps(self.settings))
+
+
+def _drop_verdicts(table: "pd.DataFrame") -> "pd.DataFrame":
+    return table[[name for name in table.columns if not str(name).startswith("verdict")]]
 
 
 def describe_run(began: float, **settings: Any) -> dict[str, Any]:

@@ -96,6 +96,10 @@ def test_the_table_has_its_columns_and_every_kind(mapped: Mapped) -> None:
     assert len(draw_frontier(summary).axes) == 1
     for name in ("frontier", "example"):
         assert (folder / "figures" / f"{name}.png").stat().st_size > 1000
+    report = (folder / "report.html").read_text(encoding="utf-8")
+    assert report.count("<img") == 3
+    assert "What no other setting beats" in report
+    assert "Quick run" not in report
 
 
 def test_the_example_has_the_beliefs_of_every_network(mapped: Mapped) -> None:

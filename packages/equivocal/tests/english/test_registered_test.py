@@ -38,4 +38,6 @@ def test_the_test_writes_its_tables_and_a_report(
     assert loss["nll"].mean() > 0.5
     assert LanguageModel(tiny_model).name in (tmp_path / "out" / "english.toml").read_text()
     assert set(result.tables["answers"]["question"]) == {"1a", "1b", "2", "3", "4", "5", "6", "7"}
-    assert "<svg" in (tmp_path / "out" / "report.html").read_text()
+    report = (tmp_path / "out" / "report.html").read_text()
+    assert "Does it understand the controls?" in report
+    assert report.count("<img") == 3

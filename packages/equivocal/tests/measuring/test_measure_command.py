@@ -39,6 +39,10 @@ def test_a_run_returns_what_it_writes(finished: tuple[MeasureResult, Path]) -> N
         )
     assert (result.tables["words"]["epistemic"] > 0).all()
     assert {path.stem for path in (folder / "figures").iterdir()} == {"overview", "chase"}
+    report = (folder / "report.html").read_text(encoding="utf-8")
+    assert "Quick run" in report
+    assert report.count("<img") == 2
+    assert result.tables["findings"]["finding"].iloc[0] in report
     made_of = tomllib.loads((folder / "measure.toml").read_text())
     assert made_of == result.settings
     assert made_of["posterior"]["prior_variance"] == 1

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from time import perf_counter
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import pandas as pd
@@ -30,6 +30,7 @@ from equivocal.network import Run, TrainingSettings
 from equivocal.network.runs import split_corpus
 from equivocal.network.train_or_load import choose_training, train_or_load
 from equivocal.progress import progress
+from equivocal.report import Picture, Section
 from equivocal.result import Figures, Result, describe_run
 from equivocal.store.files import compute_checksum
 from equivocal.store.folders import locate_network, refuse_foreign_files
@@ -52,6 +53,14 @@ FEW: dict[str, Any] = {  # where everything is asked
     "dropout": (0.1,),
     "sizes": (),
 }
+CAPTIONS = {
+    "frontier": "Errors on reversals and on congruent sentences. A line is a kind of uncertainty "
+    "at its strengths; the Pareto frontier is behind them.",
+    "kinds": "Every kind of uncertainty. A tick is a network, a bar an interval.",
+    "ladder": "From the best constant to the learners. The error on reversals, and the spread of "
+    "beliefs beside that of the counting learner.",
+    "example": "One sentence and its reversal. A dot is a network's belief, a line the exact one.",
+}
 QUICK: dict[str, Any] = {  # only to check that the command works; not to be reported
     "evidence": (1.0, "sentence"),
     "other_variances": (),
@@ -72,6 +81,23 @@ class UncertaintyResult(Result):
     """
 
     example: RoleReversal | None
+    title: ClassVar[str] = "How much doubt is warranted?"
+    question: ClassVar[str] = (
+        "Which kind of uncertainty brings a network's beliefs nearest to the exact ones, at what "
+        "price, and is its spread that of a learner who counted the same sentences?"
+    )
+
+    def describe_figures(self) -> dict[str, str]:
+        """Return what each figure shows, by name."""
+        return CAPTIONS
+
+    def list_sections(self, pictures: list[Picture]) -> list[Section]:
+        """List the sections of the report: the settings on the frontier, and a picture in each."""
+        summary = self.tables["summary"]
+        errors = [name for name in summary if str(name).startswith(("kl_", "nll_"))]
+        best = summary.loc[summary["on_frontier"], ["kind", "setting", *errors]]
+        title = "What no other setting beats by every error"
+        return [Section(title=title, table=best), *super().list_sections(pictures)]
 
     def draw(self) -> Figures:
         """Draw the frontier and an example or, where everything is asked, all kinds in rows."""
@@ -152,6 +178,7 @@ def compare_uncertainty(
     kinds = [name for name in kinds if getattr(settings, RETRAINED.get(name, "divisors"))]
     about = describe_run(
         began,
+        quick=quick,
         world=world.name,
         fingerprint=world.fingerprint,
         networks=training.networks,

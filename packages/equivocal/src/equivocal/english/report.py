@@ -1,13 +1,9 @@
-"""`run_test`: the registered test from end to end, and its report as one page.
+"""`run_test`: the registered test from end to end, and its report."""
 
-The report says what was asked, what was found with every answer as it came out.
-"""
-
-import html
-import io
 from dataclasses import dataclass, fields
 from pathlib import Path
 from time import perf_counter
+from typing import ClassVar
 
 import pandas as pd
 from matplotlib.figure import Figure
@@ -18,9 +14,9 @@ from equivocal.english.findings import answer_questions
 from equivocal.english.language_model import LanguageModel
 from equivocal.english.registered_test import TestSettings, Trial, run_trial
 from equivocal.english.sentences import DATA
+from equivocal.report import Picture, Section
 from equivocal.result import Result, describe_run
 from equivocal.store import read_toml
-from equivocal.store.files import write_text_atomically
 
 TEXTS = read_toml(str(DATA / "report.toml"))
 
@@ -33,6 +29,21 @@ class EnglishTest(Result):
     """The outcome of the registered test."""
 
     trial: Trial
+    title: ClassVar[str] = "Who understands sentences that no one would say?"
+    question: ClassVar[str] = TEXTS["question"]
+
+    def describe_figures(self) -> dict[str, str]:
+        """Return what each figure shows, by name."""
+        return dict(TEXTS["captions"])
+
+    def list_sections(self, pictures: list[Picture]) -> list[Section]:
+        """List the sections of the report: one for each registered question, and the pictures."""
+        answers, sections = self.tables["answers"], []
+        for number, question in TEXTS["questions"].items():
+            own = answers[answers["question"] == number].drop(columns="question")
+            named = own.rename(columns={"holds": "verdict"})
+            sections.append(Section(title=f"{number}. {question}", table=named))
+        return [*sections, *super().list_sections(pictures)]
 
     def draw(self) -> dict[str, Figure]:
         """Draw the figures of the report."""
@@ -73,7 +84,6 @@ def run_test(
         trial=trial,
     )
     result.write(folder)
-    write_text_atomically(Path(folder) / "report.html", write_report(result))
     return result
 
 
@@ -90,34 +100,3 @@ def summarize(trial: Trial, answers: pd.DataFrame) -> tuple[str, ...]:
         verdict = "Yes" if yes == total else "No"
         lines.append(f"{question} {verdict}: {yes} of {total} registered comparisons hold.")
     return tuple(lines)
-
-
-def write_report(result: EnglishTest) -> str:
-    """Return the report as one page that fetches nothing."""
-    parts = [
-        "<!doctype html><html lang=en><meta charset=utf-8>",
-        f"<title>English, a registered test</title><style>{TEXTS['style']}</style>",
-        "<h1>Who understands sentences that no one would say?</h1>",
-        "<p>A frozen language model reads English; a query network asks its states who does what; "
-        "the last layer of that network gets a posterior. Everything below was asked before the "
-        "test was run, in <code>registration.md</code> of the package.</p>",
-        "".join(f"<p>{html.escape(line)}</p>" for line in result.summary),
-    ]
-    for name, figure in result.draw().items():
-        text = io.StringIO()
-        figure.savefig(text, format="svg", metadata={"Date": None})
-        svg = text.getvalue()
-        caption = html.escape(TEXTS["captions"][name])
-        parts.append(
-            f"<figure>{svg[svg.index('<svg') :]}<figcaption>{caption}</figcaption></figure>"
-        )
-    answers = result.tables["answers"]
-    for number, question in TEXTS["questions"].items():
-        table = answers[answers["question"] == number].drop(columns="question")
-        cells = table.to_html(index=False, na_rep="", float_format="%.3f", border=0)
-        parts.append(f"<h2>{number}. {html.escape(question)}</h2>{cells}")
-    parts.append(
-        "<h2>What this is not</h2><p>A probe of a language model is not a person. The sentences "
-        "are templates, the labels of plausibility our own, and truth is what the words say.</p>"
-    )
-    return "\n".join(parts)

@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from time import perf_counter
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -41,6 +41,7 @@ from equivocal.network import Run, TrainingSettings
 from equivocal.network.runs import split_corpus
 from equivocal.network.train_or_load import choose_training, train_or_load
 from equivocal.progress import progress
+from equivocal.report import Picture, Section
 from equivocal.result import Figures, Result, describe_run, write_tables
 from equivocal.store.files import is_plain_name
 from equivocal.store.folders import announce_overwrite, refuse_foreign_files
@@ -69,6 +70,29 @@ class MeasureResult(Result):
     """
 
     paradigms: tuple[Paradigm, ...] = ()
+    title: ClassVar[str] = "Measures at every word"
+    question: ClassVar[str] = "What do the networks' measures say at every word of these sentences?"
+
+    def describe_figures(self) -> dict[str, str]:
+        """Return what each figure shows, by name."""
+        overview = {
+            "overview": "The findings at a glance. Ratios of what is predicted to be larger "
+            "to what is predicted to be smaller, and verdicts."
+        }
+        return overview | {one.name: f"{one.title}." for one in self.paradigms}
+
+    def list_sections(self, pictures: list[Picture]) -> list[Section]:
+        """List the sections of the report, with the findings of each paradigm."""
+        names = ["finding", "measure", "effect", "network_low", "network_high", "verdict"]
+        by_name = {picture.name: picture for picture in pictures}
+        sections = []
+        for paradigm in self.paradigms:
+            findings = self.tables.get("findings", pd.DataFrame({"paradigm": []}))
+            own = findings[findings["paradigm"] == paradigm.name].reindex(columns=names)
+            own = own.rename(columns={"network_low": "effect_low", "network_high": "effect_high"})
+            shown = [by_name[paradigm.name]] if paradigm.name in by_name else []
+            sections.append(Section(title=paradigm.title, pictures=shown, table=own))
+        return sections
 
     def draw(self) -> Figures:
         """Draw an overview of the findings, and for each paradigm its readings or its measures."""
@@ -165,7 +189,7 @@ def measure(
         result = MeasureResult(
             name="measure",
             tables=tables,
-            settings=describe_run(began, **settings),
+            settings=describe_run(began, quick=quick, **settings),
             summary=tuple(_summarise(tables, paradigms)),
             paradigms=tuple(paradigms),
         )
