@@ -28,7 +28,7 @@ def measure_linear_errors(num_particles: int, by_output: bool, seed: int) -> tup
     rng = np.random.default_rng(seed)
     x = rng.normal(size=(N, D)).astype(np.float32)
     t = (rng.random((N, K)) < 1 / (1 + np.exp(-x @ rng.normal(size=(D, K))))).astype(float)
-    exact = sample_posterior(x, t, tolerance=1e-4)
+    exact = sample_posterior(x, t, prior_variance=1.0, tolerance=1e-4)
     found = sample_network(
         lambda w, x: x @ w.reshape(K, D).T,
         x,

@@ -67,7 +67,11 @@ def measure_here(method: str, size: tuple[int, int, int], out: Path) -> dict[str
     features, targets = make_rows(n + HELD_OUT, d, k)
     for _ in range(2):
         began = time.perf_counter()
-        found = sample_posterior(features[:n], targets[:n], diagnose=False, **METHODS[method])
+        found = sample_posterior(
+            features[:n],
+            targets[:n],
+            **{"prior_variance": 1.0, "diagnose": False} | METHODS[method],
+        )
         seconds = time.perf_counter() - began
     mean, sd = found.logits(features[n:])
     np.savez(out, mean=mean, sd=sd)

@@ -59,7 +59,7 @@ def measure_streamed_here(folder: str, how: str) -> Numbers:
     # a budget that all sizes exceed once laid out, so that small ones are streamed too
     budget = min(BUDGET, 2 * psi.nbytes) if how == "file" else None
     began = time.perf_counter()
-    info = sample_posterior(psi, t, memory_budget=budget).info
+    info = sample_posterior(psi, t, prior_variance=1.0, memory_budget=budget).info
     return {
         "seconds": time.perf_counter() - began,
         "peak_bytes": _measure_peak(),

@@ -92,7 +92,9 @@ def walk_array() -> list[str]:
     rng = np.random.default_rng(0)
     features = rng.normal(size=(200, 5))
     targets = (features @ rng.normal(size=(5, 3)) + rng.logistic(size=(200, 3)) > 0).astype(float)
-    return watch("lastlayer", lambda: sample_posterior(features, targets), holds_array)
+    return watch(
+        "lastlayer", lambda: sample_posterior(features, targets, prior_variance=1.0), holds_array
+    )
 
 
 def holds_array(value: Any, depth: int = 2) -> bool:

@@ -28,7 +28,9 @@ def measure(bench: Workbench) -> Findings:
     bench.say(f"hmc, {K} outputs")
 
     def sample(seed: int) -> Posterior:
-        return sample_posterior(data.features, data.targets, method="hmc", seed=seed)
+        return sample_posterior(
+            data.features, data.targets, prior_variance=1.0, method="hmc", seed=seed
+        )
 
     cold, _ = measure_time(lambda: sample(settings.seed + 1))
     with record_compilation() as later:

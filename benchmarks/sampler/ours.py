@@ -47,6 +47,7 @@ def time_ours(data: Data, settings: BenchSettings) -> OurTimes:
         return sample_posterior(
             data.features,
             data.targets,
+            prior_variance=1.0,
             method="exact-flow",
             num_particles=settings.num_particles,
             seed=seed,

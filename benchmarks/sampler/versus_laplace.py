@@ -87,7 +87,10 @@ def _measure_size(D: int, K: int, settings: BenchSettings) -> dict[str, Any]:
                 return method.run(problem, method.config(), asked)
 
         def call() -> Any:
-            return sample_posterior(psi, targets, num_particles=settings.num_particles, seed=seed)
+            number = settings.num_particles
+            return sample_posterior(
+                psi, targets, prior_variance=1.0, num_particles=number, seed=seed
+            )
 
         return {"laplace": lambda: fit_laplace(psi, targets), "flow": flow, "call": call}
 

@@ -94,6 +94,7 @@ def run_nuts(data: Data, outputs: list[int], settings: BenchSettings) -> Posteri
     return sample_posterior(
         data.features,
         data.targets[:, outputs],
+        prior_variance=1.0,
         method="nuts",
         num_particles=settings.nuts_draws,
         num_steps=settings.nuts_warmup,

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from lastlayer import sample_posterior
+from problems import sample_posterior
 
 D, N = 5, 30
 

@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 from scipy.integrate import solve_ivp
 
-from lastlayer import Snapshot, sample_posterior
+from lastlayer import Snapshot
 from lastlayer.algorithm1 import (
     DropoutConfig,
     begin,
     step,
     take_literal_step,
 )
-from problems import Data, rows_of, small
+from problems import Data, rows_of, sample_posterior, small
 
 MANY, FEW = 12, 3  # particles: more and fewer than the 4 features
 

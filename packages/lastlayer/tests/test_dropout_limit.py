@@ -5,8 +5,9 @@ from itertools import islice
 
 import numpy as np
 
-from lastlayer import Snapshot, sample_posterior
+from lastlayer import Snapshot
 from lastlayer.dropout_limit import LimitState, follow_limit
+from problems import sample_posterior
 
 STEPS, RATE, J = 6, 0.5, 8_000
 VARIANCE = 2.0

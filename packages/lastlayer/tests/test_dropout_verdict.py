@@ -12,13 +12,13 @@ from scipy.special import expit
 
 from equivocal.asking.shipped import find_shipped, open_shipped
 from equivocal.world import World
-from lastlayer import Posterior, Snapshot, sample_posterior
+from lastlayer import Posterior, Snapshot
 from lastlayer.algorithm1 import LATE_STEP, fill_up, init
 from lastlayer.divergence import Ending, compute_residuals, judge, look
 from lastlayer.dropout_limit import follow_limit
 from lastlayer.errors import UserError
 from lastlayer.outcome import Outcome
-from problems import small
+from problems import sample_posterior, small
 
 N, K, J = 200, 3, 12  # rows, outputs, particles
 TAMINGS = ["consistent", "printed"]

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from equivocal.beliefs import LayerRows, SamplerSettings, infer_posterior
-from lastlayer import sample_posterior
 from lastlayer.errors import UserError
 from lastlayer.sampling import METHODS
+from problems import sample_posterior
 
 B = 0.03125  # a power of two, so that products are exact
 RNG = np.random.default_rng(0)

@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
-from lastlayer import LastLayer, sample_posterior
+from lastlayer import LastLayer
 from lastlayer.errors import UserError
+from problems import sample_posterior
 
 
 def fit(network, inputs, targets=None, counts=None, **options):

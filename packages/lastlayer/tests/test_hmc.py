@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from arviz_stats.base import array_stats
 
-from lastlayer import Posterior, sample_posterior
+from lastlayer import Posterior
 from lastlayer.convergence import compute_convergence
 from lastlayer.errors import UserError
 from lastlayer.trajectories import (
@@ -21,7 +21,7 @@ from lastlayer.trajectories import (
     step,
 )
 from lastlayer.verdict import CALLED_FAR
-from problems import GOLD, assert_agree, reference, rows_of, small
+from problems import GOLD, assert_agree, reference, rows_of, sample_posterior, small
 from test_references import distance, solve
 
 DOSES = np.array([[-0.86], [-0.3], [-0.05], [0.73]]) @ [[1.0, 0.0]] + [[0.0, 1.0]]

@@ -8,7 +8,7 @@ import jax
 import numpy as np
 import pytest
 
-from lastlayer import sample_posterior
+from problems import sample_posterior
 
 RNG = np.random.default_rng(0)
 DOSES = np.array([[-0.86], [-0.3], [-0.05], [0.73]]) @ [[1.0, 0.0]] + [[0.0, 1.0]]

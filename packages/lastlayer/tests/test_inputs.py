@@ -4,9 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from lastlayer import sample_posterior
 from lastlayer.errors import UserError
-from problems import small
+from problems import sample_posterior, small
 
 
 class Sparse:

@@ -1,12 +1,14 @@
 """Posteriors in the principal subspace of the features: how far off, and what is said of it."""
 
 from functools import cache
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from lastlayer import Posterior, sample_posterior
+from lastlayer import Posterior
 from lastlayer.errors import UserError
+from problems import sample_posterior
 
 RNG = np.random.default_rng(0)
 N, D, K = 600, 40, 3
@@ -67,3 +69,28 @@ def test_all_directions_are_the_full_posterior() -> None:
 def test_impossible_ranks_are_refused(options: dict) -> None:
     with pytest.raises(UserError, match="rank"):
         sample_posterior(X, T, **options)
+
+
+def test_numbers_of_all_directions_are_not_stored(tmp_path: Path) -> None:
+    """Predictions, a file and PyTorch take r² numbers per output, and say what all D² would."""
+    found = sample(rank="auto")
+    r = found.info.rank
+    assert found.root.triangles.shape == (K, r, r)
+    sd = np.sqrt(np.einsum("nd,kde,ne->nk", X, found.covariance, X))
+    np.testing.assert_allclose(found.logits(X)[1], sd, rtol=1e-10)
+    found.save(tmp_path / "p.safetensors")
+    again = Posterior.load(tmp_path / "p.safetensors")
+    np.testing.assert_array_equal(again.logits(X)[1], found.logits(X)[1])
+    np.testing.assert_array_equal(again.particles, found.particles)
+
+
+@pytest.mark.parametrize("method", ["exact-flow", "laplace"])
+def test_outputs_with_priors_of_their_own_have_subspaces_of_their_own(method: str) -> None:
+    v = np.array([[0.1], [1.0], [0.1]])
+    found = sample_posterior(X, T, method=method, prior_variance=v, rank=15, diagnose=False)
+    for k in range(K):
+        alone = sample_posterior(
+            X, T[:, k], method=method, prior_variance=v[k, 0], rank=15, diagnose=False
+        )
+        np.testing.assert_allclose(found.covariance[k], alone.covariance[0], atol=1e-6)
+        np.testing.assert_allclose(found.mean[k], alone.mean[0], atol=1e-6)

@@ -7,9 +7,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from lastlayer import Posterior, sample_network, sample_posterior
+from lastlayer import Posterior, sample_network
 from lastlayer.errors import UserError
 from lastlayer.network_flow import Ensemble, NetworkPosterior, move_part
+from problems import sample_posterior
 
 N, K, D = 60, 5, 4  # a last layer of 20 weights in all
 BY_OUTPUT = [np.arange(K * D).reshape(K, D)]

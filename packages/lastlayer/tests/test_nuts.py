@@ -3,11 +3,8 @@
 import numpy as np
 import pytest
 
-from lastlayer import (
-    Posterior,
-    sample_posterior,
-)
-from problems import small
+from lastlayer import Posterior
+from problems import sample_posterior, small
 
 
 @pytest.fixture(scope="module")

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 from tests.faults.damage import flip
 
-from lastlayer import Posterior, sample_posterior
+from lastlayer import Posterior
 from lastlayer.errors import UserError
-from problems import SEEDS, small
+from problems import SEEDS, sample_posterior, small
 
 
 @pytest.fixture(scope="module")
@@ -135,7 +135,7 @@ def test_a_file_holds_no_particles_that_can_be_drawn_again(tmp_path: Path) -> No
     from safetensors.numpy import load_file
 
     for method, names in (
-        ("exact-flow", {"mean", "factor"}),
+        ("exact-flow", {"mean", "factor", "scale"}),
         ("hmc", {"mean", "covariance", "particles"}),
     ):
         posterior = sample_posterior(*small(), method=method, num_particles=80)

@@ -9,10 +9,13 @@ import optax
 import pytest
 from sklearn.datasets import load_breast_cancer, load_digits, load_wine
 
-from lastlayer import LastLayer, sample_posterior
+import lastlayer
+from lastlayer import LastLayer
 from lastlayer.errors import UserError
 from lastlayer.prior import INTERCEPT, Fit
 from lastlayer.problem import Likelihood, Problem
+from lastlayer.sklearn import BayesianMultilabel
+from problems import sample_posterior
 
 RNG = np.random.default_rng(0)
 D, K = 6, 3
@@ -466,3 +469,15 @@ def test_intervals_hold_the_truth_as_often_as_they_say(network):
         low, high = found.predict_interval(x[1_200:], level=0.9)
         hits.append(((low <= truth[1_200:]) & (truth[1_200:] <= high)).mean())
     assert 0.85 < np.mean(hits) < 0.95
+
+
+def test_one_default_for_the_prior_everywhere() -> None:
+    """A number that is chosen by rows held out, whichever way the posterior is asked for."""
+    default = lastlayer.sample_posterior(X[FIT], T[FIT], diagnose=False)
+    chosen = sample_posterior(X[FIT], T[FIT], prior_variance="auto", diagnose=False)
+    np.testing.assert_array_equal(default.mean, chosen.mean)
+    estimator = BayesianMultilabel(fit_intercept=False, diagnose=False).fit(X[FIT], T[FIT])
+    np.testing.assert_allclose(estimator.posterior_.mean, chosen.mean, rtol=1e-9)
+    fitted = LastLayer.fit_features(X[FIT], T[FIT], validation=(X[HELD], T[HELD]))
+    by_hand = lastlayer.sample_posterior(X[FIT], T[FIT], validation=(X[HELD], T[HELD]))
+    np.testing.assert_array_equal(fitted.posterior.mean, by_hand.mean)

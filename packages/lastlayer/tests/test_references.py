@@ -5,9 +5,9 @@ from functools import cache
 import numpy as np
 import pytest
 
-from lastlayer import Posterior, sample_posterior
+from lastlayer import Posterior
 from lastlayer.verdict import CALLED_FAR
-from problems import GOLD, load_reference, reference
+from problems import GOLD, load_reference, reference, sample_posterior
 
 EVERY = pytest.mark.parametrize(("name", "variance"), GOLD)
 

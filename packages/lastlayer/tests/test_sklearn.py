@@ -15,9 +15,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from lastlayer import sample_posterior
 from lastlayer.errors import UserError
 from lastlayer.sklearn import BayesianLogistic, BayesianMultilabel
+from problems import sample_posterior
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((24, 2))

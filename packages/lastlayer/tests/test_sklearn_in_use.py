@@ -11,9 +11,9 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from lastlayer import sample_posterior
 from lastlayer.errors import UserError
 from lastlayer.sklearn import BayesianLogistic, BayesianMultilabel, neg_log_loss
+from problems import sample_posterior
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((40, 3))

@@ -5,11 +5,12 @@ import pytest
 from sklearn.datasets import load_digits
 from sklearn.linear_model import LogisticRegression
 
-from lastlayer import Posterior, sample_posterior
+from lastlayer import Posterior
 from lastlayer.errors import UserError
 from lastlayer.problem import Likelihood, Problem
 from lastlayer.sklearn import BayesianLogistic
 from lastlayer.softmax import ClassRows, find_gaussian
+from problems import sample_posterior
 
 RNG = np.random.default_rng(0)
 LABELS = RNG.integers(0, 3, 60)

@@ -16,8 +16,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from lastlayer import sample_network, sample_posterior
-from problems import sample_compiled, small
+from lastlayer import sample_network
+from problems import sample_compiled, sample_posterior, small
 
 REPETITIONS = int(os.environ.get("EQUIVOCAL_STRESS", "5"))
 CORES = os.cpu_count() or 1

@@ -64,6 +64,7 @@ def test_the_converged_posterior_is_that_of_the_sampler(subject: Subject, small_
         asked["targets"].values,
         counts=asked["counts"].values,
         prior_mean=subject.network.last_layer().values,
+        prior_variance=1.0,
         num_particles=24,
         tolerance=0.001,
     )
@@ -160,6 +161,7 @@ def test_whole_networks_agree_with_the_sampler_where_only_the_last_layer_is_unce
         asked["targets"].values,
         counts=asked["counts"].values,
         prior_mean=network.last_layer().values,
+        prior_variance=1.0,
         tolerance=0.001,
     )
     assert found.info.converged, found.info.message

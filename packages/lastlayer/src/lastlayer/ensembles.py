@@ -110,6 +110,7 @@ def find_largest_eigenvalue(
 def draw_particles(outcome: Outcome, settings: RunSettings, outputs: np.ndarray | None) -> None:
     """Give a Gaussian the particles and the covariance that other outcomes have."""
     if outcome.particles is None and outcome.factor is not None:
-        given = outcome.mean, outcome.factor, settings.num_particles, settings.seed
-        outcome.particles = draw(*given, outputs)
-        outcome.covariance = np.matmul(outcome.factor, outcome.factor.swapaxes(1, 2))
+        G = np.asarray(outcome.factor)
+        draws = outcome.mean, G, settings.num_particles, settings.seed
+        outcome.particles = draw(*draws, outputs)
+        outcome.covariance = np.matmul(G, G.swapaxes(1, 2))

@@ -154,7 +154,7 @@ def _sample_about(
     softmax = problem.likelihood is Likelihood.SOFTMAX
     rule = Rule(config.target_accept, softmax=softmax)
     outcome = _prepare_outcome(mean[outputs], J, min(config.num_chains, J))
-    roots = factor.reshape(len(mean), -1, factor.shape[-1])  # of each class of a softmax
+    roots = np.asarray(factor).reshape(len(mean), -1, factor.shape[-1])  # of each class
     done = 0
     with ThreadPoolExecutor(count_threads()) as pool:
         for places, target in iterate_targets(problem, mean, factor, plan, outputs, together):

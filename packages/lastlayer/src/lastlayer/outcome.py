@@ -51,7 +51,7 @@ class RunOptions:
         so that the posterior is proportional to likelihoodᵇ × prior. 1 is Bayes' rule.
     rank : "auto" or int, optional
         Fit in so many principal directions of the features, and keep the prior in the others;
-        "auto" as many as variances of logits take to be right within 1 % (`lastlayer.low_rank`).
+        "auto" as many as variances of logits take to be right within 1 % (`lastlayer.covariance`).
     memory_budget : int, optional
         Bytes of working space; by default a quarter of the device's memory. Features that do not
         fit, such as a `numpy.memmap`, are laid out chunk by chunk.
@@ -118,7 +118,7 @@ class Outcome:
 
     mean: np.ndarray  # (K, D)
     covariance: np.ndarray | None = None  # (K, D, D), if estimated from more than the particles
-    factor: np.ndarray | None = None  # (K, D, r)
+    factor: Any = None  # (K, D, r), in the memory of the host or of a GPU
     particles: np.ndarray | None = None  # (K, J, D)
     converged: np.ndarray  # (K,) bool
     steps: np.ndarray  # (K,)
@@ -133,7 +133,8 @@ class Outcome:
     stop_reason: str = ""  # why the run stopped, for outputs that did not converge
     notes: list[str] = field(default_factory=list)  # further parts of the verdict
     rank: int | None = None  # directions that were fitted, where the others kept their prior
-    rank_error: float = 0.0  # how far off that may be: `low_rank` (1)
+    rank_error: float = 0.0  # how far off that may be: `covariance` (1)
+    subspace: Any = None  # of the factor, where that is not of all directions
     in_subspace: bool = False  # particles are linear combinations of those at the start
     chains: int = 1
     r_hat: np.ndarray = UNKNOWN  # (K,), of the weight that has converged least

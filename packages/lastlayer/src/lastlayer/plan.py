@@ -30,7 +30,7 @@ KEPT = 4  # numbers that a flow keeps for each row and output in flight
 # `PADDED_FROM`, padding costs more than it gains
 LANES, PADDED_FROM = 8, 32
 # Outputs that share products, bytes of these, and the parts of rows in which they are formed.
-SHARED_SLOTS, MOST_PRODUCTS, PARTS = 256, 1 << 31, 8
+SHARED_SLOTS, FEWEST_SHARED, MOST_PRODUCTS, PARTS = 256, 4, 1 << 31, 8
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,7 +86,13 @@ def plan_to_share(problem: Problem, budget: int | None, per_output: int) -> Plan
     """Return a plan with rows in one block that outputs share, unless that takes too much."""
     N, D, size = problem.num_rows, problem.num_features, problem.dtype.itemsize
     slots, limit = min(SHARED_SLOTS, problem.num_outputs), choose_limit(budget)
-    working = size * (4 * N * D + slots * (8 * N + per_output))
+
+    def count_bytes() -> int:
+        return size * (4 * N * D + slots * (8 * N + per_output))
+
+    while slots > FEWEST_SHARED and count_bytes() > limit / 2:
+        slots = -(-slots // 2)
+    working = count_bytes()
     products = size * N * D * (D + 1) // 2
     if working > limit / 2:
         return None

@@ -21,11 +21,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import jax
 import numpy as np
 
 from lastlayer.checks import check_bool, check_features, check_int, fail
-from lastlayer.ensembles import draw
+from lastlayer.covariance import Draws, Root, Subspace, make_triangular
 from lastlayer.files import (
     Shapes,
     UnreadableError,
@@ -37,16 +36,15 @@ from lastlayer.files import (
 from lastlayer.info import PER_OUTPUT, Info
 from lastlayer.predictions import Entropies, Gaussian, Particles, Prediction, compute_logits
 from lastlayer.problem import Likelihood
-from lastlayer.variational import make_triangular
 
-FORMAT = "lastlayer-posterior-2"
+FORMAT = "lastlayer-posterior-3"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Posterior:
     """Weights θ_k of K outputs: draws, moments, predictions; `info` says whether to trust them."""
 
-    draws: "np.ndarray | Draws"  # (K, J, D), or the recipe to draw them
+    draws: np.ndarray | Draws  # (K, J, D), or the recipe to draw them
     mean: np.ndarray  # (K, D)
     info: Info
     spread: np.ndarray | None = None  # covariance (K, D, D), where draws are no recipe
@@ -69,16 +67,21 @@ class Posterior:
         """The covariance of the weights, (K, D, D); a Gaussian's is computed at the first use."""
         if self.spread is not None:
             return self.spread
-        assert isinstance(self.draws, Draws), "draws without a covariance are a recipe"
-        return np.matmul(self.draws.factor, self.draws.factor.swapaxes(1, 2))
+        return np.matmul(self.factor, self.factor.swapaxes(1, 2))
+
+    @cached_property
+    def root(self) -> Root:
+        """The factor of the covariance as it is kept; `factor` is the same in full."""
+        if isinstance(self.draws, Draws):
+            return self.draws.root
+        values, vectors = np.linalg.eigh(self.covariance)
+        G = make_triangular(vectors * np.sqrt(np.maximum(values, 0))[:, None])
+        return Root(inner=G, scale=np.ones_like(self.mean[0]))
 
     @cached_property
     def factor(self) -> np.ndarray:
-        """Lower triangular G with covariance GGᵀ, (K, D, D)."""
-        if isinstance(self.draws, Draws):
-            return self.draws.factor
-        values, vectors = np.linalg.eigh(self.covariance)
-        return make_triangular(vectors * np.sqrt(np.maximum(values, 0))[:, None])
+        """Lower triangular G with covariance GGᵀ, (K, D, D); computed at the first use."""
+        return self.root.expand()
 
     @property
     def num_particles(self) -> int:
@@ -103,10 +106,10 @@ class Posterior:
         exact = np.full(len(self.mean), softmax or not self.gaussian) | refined
         parts: list[tuple[np.ndarray, Gaussian | Particles]] = []
         if not exact.all():
-            mean, factor = self.mean, self.factor
+            mean, root = self.mean, self.root
             if exact.any():
-                mean, factor = mean[~exact], factor[~exact]
-            parts.append((~exact, Gaussian(*compute_logits(psi, mean, factor), psi.dtype)))
+                mean, root = mean[~exact], root.select(~exact)
+            parts.append((~exact, Gaussian(*compute_logits(psi, mean, root), psi.dtype)))
         if exact.any():
             drawn = self.particles if exact.all() else self.particles[exact]
             parts.append((exact, Particles(drawn, softmax, psi)))
@@ -189,7 +192,7 @@ class Posterior:
         """
         psi = self._check_features(features)
         with np.errstate(over="ignore"):
-            both = compute_logits(psi, self.mean, self.factor, np.inf)
+            both = compute_logits(psi, self.mean, self.root, np.inf)
             mean, sd = (part.astype(psi.dtype) for part in both)
         if not (np.isfinite(mean).all() and np.isfinite(sd).all()):
             fail(
@@ -267,7 +270,10 @@ class Posterior:
             "info": json.dumps(self.info.to_dict()),
         }
         if isinstance(self.draws, Draws):
-            arrays = {"mean": self.mean, "factor": self.draws.factor}
+            root = self.draws.root
+            arrays = {"mean": self.mean, "factor": root.triangles, "scale": root.scale}
+            if root.subspace is not None:
+                arrays["basis"] = np.hstack([root.subspace.fitted, root.subspace.others])
             header["draws"] = json.dumps([self.draws.num_particles, self.draws.seed])
         else:
             arrays = {"mean": self.mean, "covariance": self.covariance, "particles": self.draws}
@@ -315,7 +321,9 @@ def _check_shapes(header: dict[str, str], shapes: Shapes) -> None:
     (K, D), shape = shapes["mean"], shapes["factor" if "draws" in header else "particles"]
     fitting = {"mean": (K, D), "covariance": (K, D, D), "particles": (K, shape[1], D)}
     if "draws" in header:
-        fitting = {"mean": (K, D), "factor": (K, D, shape[2])}
+        r = shape[1] if "basis" in shapes else D
+        fitting = {"mean": (K, D), "factor": (K, r, r), "scale": (D,)}
+        fitting |= {"basis": (D, D)} if "basis" in shapes else {}
     stored = {name: shape for name, shape in shapes.items() if not name.startswith("+")}
     if header["format"] != FORMAT or stored != fitting:
         raise ValueError
@@ -328,8 +336,12 @@ def _build(header: dict[str, str], arrays: dict[str, np.ndarray]) -> Posterior:
         raise ValueError
     if "draws" in header:
         J, seed = (check_int(number, "draws", least=0) for number in json.loads(header["draws"]))
-        draws = Draws(mean=mean, factor=arrays["factor"], num_particles=J, seed=seed)
-        stored: Any = {"draws": draws}
+        G, basis = arrays["factor"], arrays.get("basis")
+        subspace = None
+        if basis is not None:
+            subspace = Subspace(basis[:, : G.shape[1]], basis[:, G.shape[1] :], info.rank_error)
+        root = Root(inner=G, scale=arrays["scale"], subspace=subspace)
+        stored: Any = {"draws": Draws(mean=mean, root=root, num_particles=J, seed=seed)}
     else:
         stored = {"draws": arrays["particles"], "spread": arrays["covariance"]}
     return Posterior(
@@ -340,24 +352,3 @@ def _build(header: dict[str, str], arrays: dict[str, np.ndarray]) -> Posterior:
         gaussian=check_bool(json.loads(header["gaussian"]), "gaussian"),
         chains=check_int(json.loads(header["chains"]), "chains", least=1),
     )
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Draws:
-    """Recipe for draws of Gaussian weights θ ~ N(m, GGᵀ)."""
-
-    mean: np.ndarray  # (K, D), m
-    factor: np.ndarray  # (K, D, r), G
-    num_particles: int
-    seed: int
-
-    @property
-    def shape(self) -> tuple[int, int, int]:
-        """The shape (K, J, D) of the draws."""
-        K, D = self.mean.shape
-        return K, self.num_particles, D
-
-    def make(self) -> np.ndarray:
-        """Return the draws; the same seed gives the same bits."""
-        with jax.default_matmul_precision("highest"):
-            return draw(self.mean, self.factor, self.num_particles, self.seed)

@@ -15,12 +15,10 @@ Features may be of any size. Where v > 10⁸ that identity loses its digits; E[H
 ∫H(σ(a)) da = π²/3 times the density of a at 0, approximated by E σ'(a), with errors of order 1/v.
 Beyond a logit of 10¹⁵ the logistic function is a step, and only μ/√v matters.
 
-v is a sum of squares, |ψᵀG|² with P = GGᵀ, which keeps its digits where ψᵀPψ cancels; G is
-triangular, so that this takes half the work of a full matrix. All is NumPy: nothing is compiled.
+v comes from the covariance's root (`covariance`), all else is NumPy: nothing is compiled.
 """
 
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from statistics import NormalDist
 from typing import Any, NamedTuple
@@ -28,10 +26,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lastlayer.checks import check_positive, fail
+from lastlayer.covariance import Root
 from lastlayer.logits import compute_moments
-from lastlayer.machine import count_cores, use_one_blas_thread
 
-FEWEST = 4_096  # answers for which threads are started
 CHUNK = 1 << 24  # numbers held in memory at a time
 WIDE = 1e8  # variance of a logit above which E[H(y)] is taken from the density at 0
 STEEP = 1e15  # logits beyond which the logistic function is a step
@@ -46,31 +43,18 @@ class Entropies(NamedTuple):
 
 
 def compute_logits(
-    psi: np.ndarray, mean: np.ndarray, factor: np.ndarray, most: float = STEEP
+    psi: np.ndarray, mean: np.ndarray, root: Root, most: float = STEEP
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return ψ·m_k and |ψᵀG_k| for lower triangular G_k, each (n, K).
+    """Return mean and sd of the logits ψ·θ_k, each (n, K).
 
     Each row is divided by a power of two first, so that no square overflows. Where the logit
     would be larger than `most`, mean and sd are both scaled down to it: the logistic function
     is a step there.
     """
-    from scipy.linalg.blas import dtrmm, strmm  # JAX requires SciPy, but does not load it
-
     _, exponent = np.frexp(np.abs(psi).max(axis=1).astype(np.float64))
     scale = np.ldexp(1.0, exponent[:, None] - 1)
     unit = psi.astype(np.float64) / scale
-    mu = unit @ mean.T.astype(np.float64)
-    columns = np.asfortranarray(unit.T, factor.dtype)
-    multiply = strmm if factor.dtype == np.float32 else dtrmm
-    sd = np.empty_like(mu)
-
-    def measure(k: int) -> None:
-        along = multiply(1.0, factor[k].T, columns)  # Gᵀ as Fortran has it: no copy
-        sd[:, k] = np.sqrt(np.einsum("dn,dn->n", along, along))
-
-    threads = count_cores() if len(psi) * len(mean) > FEWEST else 1
-    with use_one_blas_thread(), ThreadPoolExecutor(threads) as pool:
-        list(pool.map(measure, range(len(mean))))
+    mu, sd = unit @ mean.T.astype(np.float64), root.measure_sd(unit)
     reach = np.maximum(np.hypot(mu, sd), np.finfo(np.float64).tiny)
     with np.errstate(over="ignore"):
         bound = np.minimum(scale, most / reach)

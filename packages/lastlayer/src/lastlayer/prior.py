@@ -41,7 +41,7 @@ from typing import Any
 import numpy as np
 
 from lastlayer.outcome import Outcome
-from lastlayer.problem import Likelihood, Problem
+from lastlayer.problem import Likelihood, Problem, take_rows
 
 SIZES = 10.0 ** np.arange(-2, 9.1, 0.5)  # values of q
 # So many of these are usual. Wider ones are tried as long as the loss falls, unless it is below
@@ -182,12 +182,9 @@ def _set_variance(problem: Problem, size: float) -> Choice:
     return Choice(problem=problem, note=note, settings=settings)
 
 
-def take_rows(problem: Problem, rows: np.ndarray | None = None) -> Problem:
-    """Return the problem of these rows; by default of at most `ROWS`, drawn at random."""
-    if rows is None:
-        rows = np.random.default_rng(0).permutation(problem.num_rows)[:ROWS]
-    parts = {name: getattr(problem, name)[rows] for name in ("features", "targets", "counts")}
-    return replace(problem, **parts)
+def draw_rows(problem: Problem) -> Problem:
+    """Return the problem of at most `ROWS` rows, drawn at random."""
+    return take_rows(problem, np.random.default_rng(0).permutation(problem.num_rows)[:ROWS])
 
 
 def compare_answers(problem: Problem, a: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -211,7 +208,7 @@ def shrink_logits(problem: Problem, variance: np.ndarray) -> np.ndarray:
 
 def _seems_trained_on(problem: Problem, W: np.ndarray) -> bool:
     """Return whether a network has less loss on rows than its probabilities let one expect."""
-    some = take_rows(problem)
+    some = draw_rows(problem)
     a = some.features @ W.T
     y, losses = compare_answers(some, a)
     targets = y * some.counts.reshape(len(a), -1)
@@ -232,7 +229,7 @@ class Path:
         self.sizes = list_sizes(problem)
         rows = np.random.default_rng(0).permutation(problem.num_rows)[:ROWS]
         if asked.validation is not None:
-            self.held_out, kept = take_rows(asked.validation), [rows]
+            self.held_out, kept = draw_rows(asked.validation), [rows]
             self.parts = [self.held_out.features]
             self.words = f"{self.held_out.num_rows:,} held-out rows"
         else:

@@ -186,12 +186,14 @@ class Problem:
 
 
 def collapse(problem: Problem) -> Problem:
-    """Merge equal rows by summing their targets and counts, which does not change the likelihood.
+    """Merge equal rows by summing targets and counts, and leave out those that count zero times.
 
     Rows are compared by one random projection, then in full, so that this costs a sort of N
     numbers. Where this would remove less than a tenth of the rows, the problem is returned
     unchanged.
     """
+    if not (seen := problem.row_counts > 0).all() and seen.any():
+        problem = take_rows(problem, seen)
     psi = problem.features
     rng = np.random.default_rng(0)
     direction = np.asarray(rng.standard_normal(psi.shape[1]), psi.dtype)
@@ -206,6 +208,12 @@ def collapse(problem: Problem) -> Problem:
     starts = np.cumsum(sizes) - sizes
     t, c = (np.add.reduceat(part[order], starts) for part in (problem.targets, problem.counts))
     return replace(problem, features=psi[first], targets=t, counts=c)
+
+
+def take_rows(problem: Problem, rows: np.ndarray) -> Problem:
+    """Return the problem of these rows."""
+    parts = {name: getattr(problem, name)[rows] for name in ("features", "targets", "counts")}
+    return replace(problem, **parts)
 
 
 def sample_rows(problem: Problem, share: int) -> Problem:

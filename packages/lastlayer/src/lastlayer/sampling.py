@@ -20,13 +20,13 @@ from lastlayer.arguments import (
     Request,
     check_method,
 )
+from lastlayer.covariance import Draws, Root, find_subspace
 from lastlayer.ensembles import draw_particles
 from lastlayer.exact import refine as sample_exactly
 from lastlayer.info import make_info
-from lastlayer.low_rank import find_subspace
 from lastlayer.machine import collect_versions, use_one_blas_thread
 from lastlayer.outcome import Outcome, RunSettings, is_far
-from lastlayer.posterior import Draws, Posterior
+from lastlayer.posterior import Posterior
 from lastlayer.prior import Choice, choose_prior
 from lastlayer.problem import Likelihood, Problem
 from lastlayer.seeds import Seed
@@ -45,7 +45,7 @@ def sample_posterior(
     *,
     counts: Any = None,
     prior_mean: Any = None,
-    prior_variance: Any = 1.0,
+    prior_variance: Any = "auto",
     validation: Any = None,
     groups: Any = None,
     trained: Any = None,
@@ -74,9 +74,9 @@ def sample_posterior(
         where there is none or "auto" chooses.
     prior_variance : "auto", number, (D,), (K, 1) or (K, D)
         Its variances, for all outputs; a row for each is not for a softmax and not for methods that
-        can be observed. The default is a number, since a choice needs rows that are held out:
-        "auto", the default of `LastLayer` and `lastlayer.sklearn`, chooses one about zero, with a
-        wide variance for intercepts (constant columns); see `lastlayer.prior`.
+        can be observed. "auto" chooses one number by rows that are left out of the fit, with a wide
+        variance for intercepts (constant columns); see `lastlayer.prior`. With fewer than 30
+        distinct rows it is 1.
     validation : (features, targets) or (features, targets, counts), optional
         At least 30 rows that neither the posterior nor its features have seen, by which "auto"
         chooses, and on which `info.message` compares the posterior with `trained`. Without them,
@@ -123,7 +123,7 @@ def sample_posterior(
     --------
     >>> import numpy as np
     >>> x = np.array([[1.0, -1.0], [1.0, 0.0], [1.0, 2.0]])  # first column: intercept
-    >>> posterior = sample_posterior(x, [0, 0, 1])
+    >>> posterior = sample_posterior(x, [0, 0, 1], prior_variance=1.0)
     >>> posterior.info.message.split("; ")[1]
     'a Gaussian describes the posterior well.'
     >>> posterior.predict_proba(x).shape
@@ -175,8 +175,7 @@ def _run(
     outputs = np.resize(outputs, problem.num_outputs)  # filled up, as the problem is
     settings, subspace = replace(settings, numbers=outputs), None
     if settings.rank is not None:
-        subspace = find_subspace(problem, settings.rank)
-        problem = subspace.problem
+        subspace, problem = find_subspace(problem, settings.rank)
     outcome: Outcome = METHODS[method].run(problem, config, settings)
     if diagnose and METHODS[method].gaussian:
         outcome.covariance_shift = diagnose_gaussian(problem, outcome, settings)
@@ -208,12 +207,9 @@ def _assemble(problem: Problem, parts: list[Part], made: Provenance) -> Posterio
     if outcome.particles is not None:
         draws = _to_weights(problem, outcome.particles)
     else:
-        assert outcome.factor is not None, "a method gives particles or a factor"
-        factor = np.require(outcome.factor, requirements="W")  # a large array: scaled in place
-        factor *= problem.prior_scale[..., None]
         draws = Draws(
             mean=_to_weights(problem, outcome.mean),
-            factor=factor,
+            root=_make_root(problem, outcome),
             num_particles=made.settings.num_particles,
             seed=made.settings.seed,
         )
@@ -275,12 +271,22 @@ def _merge(
     merged: dict[str, Any] = {
         name: join([getattr(outcome, name) for outcome in outcomes])
         for name, value in vars(outcomes[0]).items()
-        if isinstance(value, np.ndarray)
+        if isinstance(value, np.ndarray) and name != "factor"
     }
+    if not drawn:
+        merged["factor"] = join([_make_root(part, outcome).expand() for _, part, outcome in parts])
+        merged["subspace"] = None
     notes = dict.fromkeys(note for outcome in outcomes for note in outcome.notes)
     reasons = dict.fromkeys(outcome.stop_reason for outcome in outcomes if outcome.stop_reason)
     merged |= {"notes": list(notes), "stop_reason": "; ".join(reasons)}
     return replace(outcomes[0], **merged), join(covariances) if drawn else None
+
+
+def _make_root(problem: Problem, outcome: Outcome) -> Root:
+    """Return the root of a Gaussian's covariance; it holds scales that differ between outputs."""
+    scale = problem.prior_scale
+    scale = scale if scale.ndim == 1 else np.ones_like(scale[0])
+    return Root(inner=outcome.factor, scale=scale, subspace=outcome.subspace)
 
 
 def _to_weights(problem: Problem, w: np.ndarray) -> np.ndarray:

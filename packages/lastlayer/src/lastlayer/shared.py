@@ -28,7 +28,6 @@ with d the conjugate direction of the gradient g̃ under the preconditioner 1/a 
 flow does that from where this ends, and its fixed point does not depend on the start.
 """
 
-from dataclasses import replace
 from functools import partial, reduce
 from typing import NamedTuple
 
@@ -39,7 +38,6 @@ import numpy as np
 from lastlayer.compiling import Array, Bool, Float, compile_on_call
 from lastlayer.flow import FlowRule, FlowState, Sums, correct_mean, judge_proposal, pick
 from lastlayer.plan import PARTS
-from lastlayer.problem import Problem
 from lastlayer.rows import Block, Rows
 
 # Tuning of `approach`; these affect the number of steps.
@@ -48,13 +46,23 @@ APPROACHED = 0.005  # posterior sd from the mean sought, and relative change of 
 LONGEST_PASS = 4.0  # α
 
 
-def rotate(problem: Problem) -> tuple[Problem, np.ndarray]:
-    """Return the problem in w' = Uᵀw, and U: eigenvectors of the rows' weighted covariance."""
-    psi = problem.features * problem.prior_scale
-    U = np.linalg.eigh((psi.T * problem.row_counts) @ psi)[1][:, ::-1]
-    m0 = (problem.prior_mean / problem.prior_scale) @ U
-    unit = np.ones_like(problem.prior_scale)
-    return replace(problem, features=psi @ U, prior_mean=m0, prior_scale=unit), U
+@compile_on_call()
+def rotate(
+    features: Float[Array, "1 N D"], counts: Float[Array, " n"]
+) -> tuple[Float[Array, "1 N D"], Float[Array, "D D"]]:
+    """Return the rows in w' = Uᵀw, and U: eigenvectors of their weighted covariance."""
+    psi = features[0]
+    some = psi[: len(counts)]
+    U = jnp.linalg.eigh((some.T * counts) @ some)[1][:, ::-1]
+    return (psi @ U)[None], U
+
+
+@compile_on_call()
+def turn(
+    U: Float[Array, "D D"], mean: Float[Array, "K D"], factor: Float[Array, "K D D"]
+) -> tuple[Float[Array, "K D"], Float[Array, "K D D"]]:
+    """Return U m and U G."""
+    return mean @ U.T, jnp.einsum("de,kef->kdf", U, factor)
 
 
 class Shared(NamedTuple):

@@ -45,10 +45,15 @@ class PosteriorLayer(Module):  # type: ignore[misc]
             if self.by_particles and name in ("mean", "sd"):
                 fail(f"outputs {name!r} is of Gaussian posteriors; this one has particles.")
         scales, weights = make_kolmogorov_nodes(posterior.mean.dtype)
-        arrays = {"mean": posterior.mean, "factor": posterior.factor}
-        arrays |= {"scales": np.square(scales), "weights": weights}
         if self.by_particles:
             arrays = {"particles": posterior.particles}
+        else:
+            root = posterior.root
+            arrays = {"mean": posterior.mean, "factor": root.triangles, "prior_sd": root.scale}
+            arrays |= {"scales": np.square(scales), "weights": weights}
+            self.in_subspace = root.subspace is not None
+            if root.subspace is not None:
+                arrays |= {"fitted": root.subspace.fitted, "others": root.subspace.others}
         if "unfamiliar" in outputs:
             if familiarity is None:
                 fail("outputs 'unfamiliar' needs the training rows: fit with LastLayer.fit.")
@@ -74,7 +79,12 @@ class PosteriorLayer(Module):  # type: ignore[misc]
         """Return the mean, the sd and E[y] of logits."""
         psi = rows.to(self.mean.dtype)
         mu = psi @ self.mean.T
-        v = torch.cat([(torch.matmul(psi, G) ** 2).sum(-1) for G in self.factor.split(TOGETHER)]).T
+        along, beyond = psi * self.prior_sd, 0.0
+        if self.in_subspace:
+            beyond = ((along @ self.others) ** 2).sum(-1, keepdim=True)
+            along = along @ self.fitted
+        own = [(torch.matmul(along, G) ** 2).sum(-1) for G in self.factor.split(TOGETHER)]
+        v = torch.cat(own).T + beyond
         z = mu[..., None] / torch.sqrt(v[..., None] + self.scales)
         y = (self.weights * torch.special.ndtr(z)).sum(dim=-1)
         return {"probability": y, "mean": mu, "sd": torch.sqrt(v)}

@@ -34,6 +34,7 @@ from lastlayer.compiling import (
     Float,
     Int,
     PRNGKey,
+    choose_namespace,
     compile_on_call,
 )
 from lastlayer.logits import compute_log_likelihood
@@ -120,11 +121,11 @@ def make_target(rows: Rows | Blocks, mean: np.ndarray, factor: np.ndarray, wide:
     """
     (K, D), number = mean.shape, len(factor)
     classes = K // number
-    filled = np.zeros((number, classes, wide, classes, wide), factor.dtype)
-    filled[:, :, :D, :, :D] = factor.reshape(number, classes, D, classes, D)
-    filled = filled.reshape(number, classes * wide, classes * wide)
-    beyond = np.flatnonzero(np.arange(classes * wide) % wide >= D)
-    filled[:, beyond, beyond] = 1
+    more, xp = (0, wide - D), choose_namespace(factor)
+    filled = factor.reshape(number, classes, D, classes, D)
+    filled = xp.pad(filled, ((0, 0), (0, 0), more, (0, 0), more))
+    beyond = np.arange(classes * wide) % wide >= D
+    filled = filled.reshape(number, len(beyond), len(beyond)) + np.diag(beyond).astype(mean.dtype)
     m = np.pad(mean, ((0, 0), (0, wide - D))).reshape(number, -1)
     return Target(rows, *map(jax.device_put, (m, filled)))
 

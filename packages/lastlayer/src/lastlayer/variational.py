@@ -37,18 +37,25 @@ from functools import partial
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from lastlayer.checks import fail
 from lastlayer.compiling import compile_on_call
+from lastlayer.covariance import make_triangular
 from lastlayer.flow import FlowRule, FlowState, evaluate_proposal, pick, propose, start_flow
 from lastlayer.logits import average_by_quadrature
 from lastlayer.outcome import Outcome, RunSettings
 from lastlayer.plan import Plan, make_plan, plan_to_share
 from lastlayer.problem import Problem, narrow_prior, sample_rows
 from lastlayer.rows import Rows, iterate_outputs, lay_out
-from lastlayer.shared import approach, evaluate_shared, evaluate_start, rotate, share_rows
+from lastlayer.shared import (
+    approach,
+    evaluate_shared,
+    evaluate_start,
+    rotate,
+    share_rows,
+    turn,
+)
 
 RULE = FlowRule(average_by_quadrature)
 NUM_STEPS = 1_000  # what is not astronomical needs about ten
@@ -108,10 +115,12 @@ def fit_gaussian(
         if not len(left):
             break
         mean, factor = (part[left] for part in get_fit(outcome))
-        near = (mean, factor) if np.isfinite(mean).all() and np.isfinite(factor).all() else None
+        finite = np.isfinite(mean).all() and bool(np.isfinite(factor.sum()))
+        near = (mean, factor) if finite else None
     settings.tell(problem.num_outputs, problem.num_outputs)
     outcome.stop_reason = _explain_stop(outcome, settings)
-    outcome.factor = make_triangular(outcome.factor)
+    if isinstance(outcome.factor, np.ndarray):
+        outcome.factor = make_triangular(outcome.factor)
     return outcome
 
 
@@ -172,19 +181,25 @@ def _flow_shared(
     plan: Plan,
     leave: int,
 ) -> Outcome:
-    turned, U = rotate(problem)
-    outcome, shared = _prepare_outcome(problem), None
-    for places, rows in iterate_outputs(turned, plan):
-        assert isinstance(rows, Rows), "these fit into memory"
-        shared = shared or share_rows(rows.features, plan.products)
+    outcome = _prepare_outcome(problem)
+    features: Any = None
+    shared: Any = None
+    for places, plain in iterate_outputs(problem, plan):
+        assert isinstance(plain, Rows), "these fit into memory"
+        if features is None:
+            features, U = rotate(plain.features, problem.row_counts)
+            shared = share_rows(features, plan.products)
+        rows = plain._replace(features=features)
         if near is None:
             state = evaluate_start(start_flow(*approach(rows, rule)), rows, rule, shared)
         else:
-            state = start_flow(*map(jax.device_put, (near[0][places] @ U, U.T @ near[1][places])))
+            state = start_flow(*turn(U.T, near[0][places], near[1][places]))
             state = evaluate_shared(state, state, rows, rule, shared)
         way = Way(rows, rule, settings.tolerance, NUM_SHARED_STEPS, shared, leave)
-        _collect(outcome, places, way.flow(state))
-    outcome.mean, outcome.factor = outcome.mean @ U.T, U @ outcome.factor
+        ending = way.flow(state)
+        mean, factor = turn(U, ending.state.mean, ending.state.factor)
+        moved = ending.state._replace(mean=mean, factor=factor)
+        _collect(outcome, places, replace(ending, state=moved))
     return outcome
 
 
@@ -328,20 +343,38 @@ def _prepare_outcome(problem: Problem) -> Outcome:
 
 
 def _collect(outcome: Outcome, places: np.ndarray, ending: Ending) -> None:
-    """Copy outputs to the host; columns of padding are left behind."""
+    """Copy outputs to the host; columns of padding are left behind.
+
+    Factors of all outputs stay on the GPU where they were found.
+    """
     D, state = outcome.mean.shape[1], ending.state
-    mean, factor, time = jax.device_get((state.mean, state.factor, state.time))
-    assert outcome.factor is not None
-    outcome.mean[places], outcome.factor[places] = mean[:, :D], factor[:, :D, :D]
+    mean, time = jax.device_get((state.mean, state.time))
+    factor = state.factor[:, :D, :D]
+    if len(places) == len(outcome.mean) and keeps_on_device(factor):
+        outcome.factor = factor
+    else:
+        outcome.factor[places] = np.asarray(factor)
+    outcome.mean[places] = mean[:, :D]
     outcome.time[places], outcome.steps[places] = time, ending.steps
     outcome.converged[places] = ending.converged
     outcome.mean_residual[places], outcome.covariance_residual[places] = ending.residuals
 
 
+def keeps_on_device(array: Any) -> bool:
+    """Return whether an array lies in the memory of a GPU."""
+    return isinstance(array, jax.Array) and array.devices() != set(jax.devices("cpu"))
+
+
 def _put(outcome: Outcome, outputs: np.ndarray, part: Outcome) -> None:
     """Put what a run of some outputs found in the place of what was known before."""
-    for name in ("mean", "factor", "converged", "mean_residual", "covariance_residual"):
+    for name in ("mean", "converged", "mean_residual", "covariance_residual"):
         getattr(outcome, name)[outputs] = getattr(part, name)
+    if len(outputs) == len(outcome.mean):
+        outcome.factor = part.factor
+    elif isinstance(outcome.factor, np.ndarray):
+        outcome.factor[outputs] = np.asarray(part.factor)
+    else:
+        outcome.factor = outcome.factor.at[outputs].set(part.factor)
     outcome.steps[outputs] += part.steps
     outcome.time[outputs] += part.time
 
@@ -353,23 +386,3 @@ def _explain_stop(outcome: Outcome, settings: RunSettings) -> str:
     if (outcome.steps[~outcome.converged] >= (settings.num_steps or NUM_STEPS)).any():
         return "the number of steps ran out"
     return "no step raises the evidence bound any more: round-off; try dtype='float64'"
-
-
-def make_triangular(factor: Any) -> np.ndarray:
-    """Return the lower triangular G with the same GGᵀ, whatever way the flow took to its own.
-
-    Draws are m + G times noise, so that they then depend on the posterior alone.
-    """
-    # a GPU takes 5 ms for 176 matrices of 101 × 101, its host's LAPACK 70
-    if jax.default_backend() == "cpu":
-        return np.ascontiguousarray(_triangulate(factor, np))
-    return np.asarray(_triangulate_on_device(factor, jnp))
-
-
-def _triangulate(factor: Any, xp: Any) -> Any:
-    upper = xp.linalg.qr(factor.swapaxes(1, 2), mode="r")
-    sign = xp.where(xp.diagonal(upper, axis1=1, axis2=2) < 0, -1, 1).astype(factor.dtype)
-    return (upper * sign[..., None]).swapaxes(1, 2)
-
-
-_triangulate_on_device = compile_on_call(static_argnames="xp")(_triangulate)
