@@ -112,7 +112,8 @@ def explain_mistake(
         hint = did_you_mean(name, known) or f"; {what}s are {join_names(known)}."
         return f"unknown {what} {place!r}{hint}"
     if mistake["type"] == "value_error":  # raised by a validator of this package
-        return f"{place}: {mistake['ctx']['error']}." if place else f"{mistake['ctx']['error']}."
+        rule = str(mistake["ctx"]["error"])
+        return f"{place and f'{place}: '}{rule}{'' if rule.endswith('?') else '.'}"
     several = mistake.get("ctx", {}).get("min_length", 1) > 1
     rule = mistake["msg"].lower() if several else RULES.get(mistake["type"], mistake["msg"].lower())
     return f"{place and f'{place} = '}{mistake['input']!r:.60} is wrong: {rule}."

@@ -50,11 +50,13 @@ def test_a_marker_for_all_is_as_good_as_one_for_each() -> None:
 @pytest.mark.parametrize(
     ("markers", "message"),
     [
-        ('{ childs = "on" }', "[[constructions]] active: unknown word 'childs'"),
+        (
+            '{ childs = "on" }',
+            "[[constructions]] active markers agent: unknown word or class 'childs'",
+        ),
         ('{ children = "onn" }', "unknown marker 'onn': did you mean 'on'?"),
         ('{ children = "on", boy = "on" }', "'boy' has two markers as 'agent'; leave it one."),
-        ("{ children = 3 }", "a marker is a name, or a table with one for each class"),
-        ("3", "a marker is a name, or a table with one for each class"),
+        ("3", "markers agent: 3 is wrong: this should be a name, a table"),
     ],
 )
 def test_mistakes_are_told(markers: str, message: str) -> None:

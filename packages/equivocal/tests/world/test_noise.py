@@ -224,10 +224,6 @@ def test_a_sample_has_what_was_meant(both_ways: World) -> None:
     assert (np.abs(seen - size * exact) < 5 * error + 1).all()
 
 
-def test_a_world_without_noise_has_no_column_for_it(paper: World) -> None:
-    assert "noise" not in paper.sample(3).to_dataframe()
-
-
 def test_noise_counts_for_the_size_of_a_world() -> None:
     from equivocal.world.derivations import bound_derivations
 
@@ -241,41 +237,27 @@ def test_noise_counts_for_the_size_of_a_world() -> None:
     assert large.literal_beliefs("cat chases dog", "agent")["dog"] == 0  # small enough without
 
 
-def test_meanings_that_noise_makes_alike_are_refused() -> None:
-    """If words are exchanged half of the time, both orders are equally probable, whoever acts."""
-    message = r"^<text> \[noise\]: slip 0.5 leaves no listener a way to tell 'agent=.*' and 'agent="
-    with pytest.raises(WorldError, match=message) as caught:
-        tiny(EXCHANGE.replace("0.1", "0.5"))
-    assert str(caught.value).endswith("lower a probability, or limit where it strikes.")
-    for other in ("0.49", '0.5\nconstructions = "active"'):
-        agent_of(tiny(EXCHANGE.replace("0.1", other)), "cat chases dog")
-    # a place that nobody ever says could not be told before there was noise
-    text = TINY.replace('"patient"]\n', '"patient", "place"]\n', 1)
-    text = text.replace(
-        "[words.verbs]", '[words.places]\nlawn = ["lawn"]\nhill = ["hill"]\n[words.verbs]'
-    )
-    text = text.replace("agent = {", 'place = "places"\nagent = {')
-    agent_of(World.from_toml(text + EXCHANGE), "cat chases dog")
+def test_noise_may_leave_no_way_to_tell_meanings_apart() -> None:
+    """If words are exchanged half of the time, only the events' own frequencies are left."""
+    assert agent_of(tiny(EXCHANGE.replace("0.1", "0.5")), "cat chases dog") == pytest.approx(0.8)
 
 
 @pytest.mark.parametrize(
     ("noise", "message"),
     [
-        ("exchange = ['agent', 'patient']\nprobability = 1.5", "is at most 1, got 1.5; lower"),
-        ("exchange = ['agent', 'patient']\nprobability = '1/0'", "divides by zero"),
         ("probability = 0.1", "one of the keys exchange, delete, insert_markers, got none"),
-        ("exchange = ['agent', 'theme']\nprobability = 0.1", "unknown role or marker 'theme'"),
+        (
+            "exchange = ['agent', 'theme']\nprobability = 0.1",
+            "has two roles, not the action, or two markers; roles",
+        ),
         ("exchange = 'agent'\nprobability = 0.1", "at least 2 items"),
-        ("exchange = ['agent', 'was']\nprobability = 0.1", "a role and a marker, agent, was"),
-        ("exchange = ['agent', 'action']\nprobability = 0.1", "the action stays in its place"),
+        ("exchange = ['agent', 'was']\nprobability = 0.1", "two roles, not the action, or two"),
+        ("exchange = ['agent', 'action']\nprobability = 0.1", "two roles, not the action"),
         ("delete = 'bye'\nprobability = 0.1", "unknown marker 'bye': did you mean 'by'"),
         ("delete = 'by'\nconstructions = 'pasive'\nprobability = 0.1", "did you mean 'passive'"),
         ("delete = 'by'\nconstructions = 'active'\nprobability = 0.1", "struck by it"),
-        ("delete = 'by'\nwhere = 'here'\nprobability = 0.1", "unknown key 'where'"),
-        ("delete = []\nprobability = 0.1", "name at least one here"),
         ("insert_markers = { theme = 'by' }\nprobability = 0.1", "unknown role 'theme'"),
         ("insert_markers = { agent = 'with' }\nprobability = 0.1", "unknown marker 'with'"),
-        ("insert_markers = {}\nprobability = 0.1", "name at least one here"),
     ],
 )
 def test_bad_noise_is_refused_in_a_sentence(noise: str, message: str) -> None:
@@ -283,15 +265,6 @@ def test_bad_noise_is_refused_in_a_sentence(noise: str, message: str) -> None:
         tiny(f"[noise.it]\n{noise}\n[distributions.pets]\ncat = 0.5\ndog = 0.5\n")
     assert len(str(caught.value).splitlines()) == 1
     assert "noise" in str(caught.value)
-
-
-@pytest.mark.parametrize("head", ["[noise]", "[[noise]]"])
-def test_noise_without_a_name_is_refused_in_a_sentence(head: str) -> None:
-    with pytest.raises(
-        WorldError, match=r"^<text> \[noise\]: each .* write \[noise.NAME\]"
-    ) as caught:
-        tiny(EXCHANGE.replace("[noise.slip]", head))
-    assert len(str(caught.value).splitlines()) == 1
 
 
 def test_noise_that_sums_above_one_is_refused() -> None:
@@ -310,11 +283,6 @@ def test_bad_noise_is_refused_in_a_large_world() -> None:
         tiny(noise, max_enumerated=1)
 
 
-def test_valid_noise_is_accepted_in_a_large_world() -> None:
-    for noise in ("0.49", '0.5\nconstructions = "active"'):
-        assert not tiny(EXCHANGE.replace("0.1", noise), max_enumerated=1).is_exact
-
-
 def test_a_rare_uncovered_event_of_a_large_world_is_one_sentence() -> None:
     """Once in 10,000 events: rarely among the few drawn on loading, always among 100,000."""
     text = TINY.replace('[{ when = { agent = "dog" }, then = "cat" }, { then = "dog" }]', RARE_GAP)
@@ -326,11 +294,6 @@ def test_a_rare_uncovered_event_of_a_large_world_is_one_sentence() -> None:
         pytest.raises(WorldError, match="no rule for 'patient' fits agent = 'cat'"),
     ):
         _ = world.sentences
-
-
-def test_noise_may_affect_every_sentence() -> None:
-    world = tiny(EXCHANGE.replace("0.1", "1"))
-    assert agent_of(world, "cat chases dog") == 1
 
 
 def test_a_saved_world_is_the_same_world(both_ways: World) -> None:

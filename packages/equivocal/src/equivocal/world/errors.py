@@ -1,9 +1,9 @@
 """Errors about world files and sentences, and checks that a world is fit for an analysis."""
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from lastlayer.errors import UserError, did_you_mean
+from lastlayer.errors import UserError
 
 if TYPE_CHECKING:
     from equivocal.world.world import World
@@ -28,16 +28,6 @@ class WorldError(UserError):
 
     def _locate(self, problem: Problem) -> str:
         return f"{self.source} {problem.table}" if problem.table else self.source
-
-
-def find_unknown(
-    table: str, what: str, wanted: Iterable[str], known: Collection[str], advice: str
-) -> Iterator[Problem]:
-    """Yield a problem for each unknown name, with the nearest known name or else the advice."""
-    for name in dict.fromkeys(wanted):
-        if name not in known:
-            hint = did_you_mean(name, known) or f"; {advice}"
-            yield Problem(table, f"unknown {what} {name!r:.60}{hint}")
 
 
 class UnknownWordError(UserError):

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from equivocal.world.schema import (
     ABSENT,
+    ROLE_PREFIX,
     ActionSpec,
     ConstructionSpec,
     Rule,
@@ -31,7 +32,6 @@ __all__ = ["NO_FILLER", "Construction"]
 
 
 NO_FILLER = -1  # in place of a word number: the event lacks the role
-ROLE_PREFIX = "role:"  # tells the role `action` from the feature that every verb has
 
 
 def name_role_unit(role: str) -> str:

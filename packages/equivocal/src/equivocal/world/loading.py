@@ -25,7 +25,7 @@ from equivocal.errors import explain_mistake
 from equivocal.store import parse_toml, read_text
 from equivocal.world.checks import find_problems
 from equivocal.world.errors import Problem, WorldError
-from equivocal.world.schema import ParameterSpec, ParameterTable, Scope, WorldFile, parse_number
+from equivocal.world.schema import Declarations, Scope, WorldFile
 from lastlayer.errors import UserError, check_known, did_you_mean, join_names
 
 if TYPE_CHECKING:
@@ -35,11 +35,8 @@ _VALUES = re.compile(r":[^:=/\\]+=[^:]*\Z")  # at the end of a name
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 _DATA = resources.files("equivocal.world") / "data"
 _EXAMPLE = "example"  # written by `equivocal world new`; not a world to study
-HIDDEN = ("roles", "then")  # fields of the schema that are not written in the file
-TOML_HINTS = {  # part of the parser's message: hint
-    "overwrite": "; a name may stand only once in a table",
-    "Invalid value": "; often a word lacks its quotes",
-}
+HIDDEN = {"roles", "then", "(name)", "(list)", "(table)"}  # parts of places not in the file
+MOST_HINTS = 100  # each compares a name with all that are known
 MAX_BYTES = 64 * 2**20  # a world of 100,000 words has about 16 MB
 
 
@@ -117,8 +114,6 @@ def find_world(
 
     Values may follow the name, or be `given`.
     """
-    if not isinstance(name_or_path, str | Path):
-        raise UserError(f"a world is given by name or path, got {name_or_path!r}.")
     name, values = str(name_or_path), ""
     if not os.path.isfile(name):  # an existing file whose name has a colon takes precedence
         name, values = split_world_name(name)
@@ -178,7 +173,7 @@ def parse_world_file(text: str, source: str, given: Mapping[str, Any]) -> tuple[
 def validate_world(
     raw: dict[str, Any], source: str, given: Mapping[str, Any]
 ) -> tuple[WorldFile, dict[str, Any], set[str]]:
-    """Validate the tables of a world file with values of its parameters; names are not checked.
+    """Validate the tables of a world file, with values of its parameters.
 
     Returns
     -------
@@ -189,14 +184,19 @@ def validate_world(
     set of str
         Parameters that nothing uses.
     """
+    raw = _put_values(raw, given, source)
     try:
-        specs = ParameterTable.model_validate(raw).parameters
-        raw = put_values(raw, specs, given, source)
-        scope = Scope({name: parse_number(raw["parameters"][name]["default"]) for name in specs})
+        declared = Declarations.model_validate(raw, context=Scope())
+        values = {name: spec.default for name, spec in declared.parameters.items()}
+        for name in given:
+            raw["parameters"][name]["default"] = values[name]  # a number, where text was given
+        scope = Scope(values, declared.list_names())
         file = WorldFile.model_validate(raw, context=scope)
     except ValidationError as error:
-        raise WorldError(source, [_explain(entry) for entry in _list_mistakes(error)]) from None
-    return file, raw, specs.keys() - scope.used
+        mistakes = _list_mistakes(error)
+        problems = [_explain(entry, raw, n < MOST_HINTS) for n, entry in enumerate(mistakes)]
+        raise WorldError(source, problems) from None
+    return file, raw, values.keys() - scope.used
 
 
 def parse_whole_world(text: str, source: str) -> dict[str, Any]:
@@ -208,7 +208,7 @@ def _parse_tables(text: str, source: str) -> dict[str, Any]:
     try:
         return parse_toml(text)
     except ValueError as error:
-        hint = next((hint for said, hint in TOML_HINTS.items() if said in str(error)), "")
+        hint = "; often a word lacks its quotes, or a name stands twice in a table"
         raise WorldError(source, [Problem("is not TOML", f"{error}{hint}.")]) from None
 
 
@@ -232,27 +232,37 @@ def _list_mistakes(error: ValidationError) -> "list[ErrorDetails]":
     return [entry for entry in found if entry["type"] != "too_short" or entry["loc"] not in above]
 
 
-def _explain(error: "ErrorDetails") -> Problem:
+def _explain(error: "ErrorDetails", raw: dict[str, Any], hints: bool) -> Problem:
     """Turn an error of pydantic into a problem with its table."""
-    *place, last = error["loc"]
+    place = [part for part in error["loc"] if part not in HIDDEN or len(error["loc"]) == 1]
+    if place[-1] == "[key]":  # the name before it is the mistake
+        place = place[:-2]
     named = error["type"] in ("extra_forbidden", "missing")
-    message = explain_mistake(error, WorldFile, "key", str(last) if named else "")
-    if named and place and last in WorldFile.model_fields:
+    last = str(place.pop()) if named else ""
+    message = explain_mistake(error, WorldFile, "key", last)
+    if error["type"] == "unknown_name":
+        kind, known, name = *error["ctx"].values(), error["input"]
+        hint = hints and did_you_mean(name, known)
+        hint = hint or f"; declare it, or use {join_names(known)}."
+        message = f"unknown {kind} {name!r:.60}{hint}"
+    elif named and place and last in WorldFile.model_fields:
         message = f"unknown key {last!r}; it belongs at the top of the file, above the first table."
-    if error["loc"] == ("constructions",) and not named:  # a table, or an empty list
+    elif error["loc"] == ("constructions",) and not named:  # a table, or an empty list
         rule = "write each construction under [[constructions]], with two brackets"
         message = f"{rule}, got {error['input']!r:.60}."
-    return Problem(_name_table(place if named else [*place, last]), message)
+    return Problem(_name_table(place, raw), message)
 
 
-def _name_table(place: list[Any]) -> str:
-    """Turn ("actions", "eat", "roles", "patient", 0, "then") into "[actions.eat] patient"."""
-    names = [str(part) for part in place if not isinstance(part, int) and part != "[key]"]
-    if names[:1] == ["actions"] and len(names) > 2:
-        return " ".join([f"[actions.{names[1]}]", *(n for n in names[2:] if n not in HIDDEN)])
+def _name_table(place: list[Any], raw: dict[str, Any]) -> str:
+    """Turn ("actions", "eat", "patient", 0, "when") into "[actions.eat] patient when"."""
+    names = [str(part) for part in place if not isinstance(part, int)]
     if names[:1] == ["constructions"] and len(place) > 1:
-        return " ".join(["[[constructions]]", f"number {int(place[1]) + 1}", *names[1:]])
-    return f"[{'.'.join(names)}]" if names else ""
+        written = raw["constructions"][place[1]]
+        name = isinstance(written, dict) and written.get("name")
+        name = name if isinstance(name, str) else f"number {place[1] + 1}"
+        return " ".join(["[[constructions]]", name, *names[1:]])
+    table = f"[{'.'.join(names[:2])}]" if names else ""
+    return " ".join([table, *names[2:]])
 
 
 def split_world_name(name: str) -> tuple[str, str]:
@@ -295,44 +305,19 @@ def parse_values(text: str) -> dict[str, str]:
     return values
 
 
-def put_values(
-    raw: dict[str, Any], specs: Mapping[str, ParameterSpec], given: Mapping[str, Any], source: str
-) -> dict[str, Any]:
-    """Replace defaults of a file by values that the caller chose.
-
-    Parameters
-    ----------
-    raw : dict
-        The file as parsed.
-    specs : mapping of str to ParameterSpec
-        Its parameters.
-    given : mapping
-        The values by name: numbers, or text such as "1/50".
-    source : str
-        The world's name in error messages.
-
-    Raises
-    ------
-    UserError
-        Where there is no such parameter, or the value is no number or out of range.
-    """
-    if given and not specs:
+def _put_values(raw: dict[str, Any], given: Mapping[str, Any], source: str) -> dict[str, Any]:
+    """Replace defaults of a file by values that the caller chose: numbers, or text as "1/50"."""
+    declared = raw.get("parameters")
+    if not given:
+        return raw
+    if not declared or not isinstance(declared, dict):
         raise UserError(
             f"world {source!r} has no parameters, got {join_names(given)}; leave them out, or "
             "declare them in its table [parameters]."
         )
-    chosen = {name: dict(table) for name, table in raw.get("parameters", {}).items()}
+    chosen = {**declared}
     for name, value in given.items():
-        check_known(name, specs, "parameter", f"world {source!r}: ")
-        try:
-            number = parse_number(value)
-        except ValueError as error:
-            raise UserError(f"world {source!r}, parameter {name!r}: {error}.") from None
-        if not specs[name].least <= number <= specs[name].most:
-            spec = specs[name]
-            raise UserError(
-                f"world {source!r}: parameter {name!r} must be from {spec.least:g} to "
-                f"{spec.most:g}, got {number:g}."
-            )
-        chosen[name]["default"] = number
-    return {**raw, "parameters": chosen} if given else raw
+        check_known(name, declared, "parameter", f"world {source!r}: ")
+        if isinstance(declared[name], dict):
+            chosen[name] = {**declared[name], "default": value}
+    return {**raw, "parameters": chosen}

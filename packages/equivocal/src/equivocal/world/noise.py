@@ -12,10 +12,6 @@ remaining probability it is heard as it was meant. (1) is the noisy-channel comp
 (2008, EMNLP, 234–243) and of Gibson, Bergen & Piantadosi (2013, PNAS 110, 8051–8056).
 
 A new kind of noise is a key of `NoiseSpec` and a method of `_Changer`, called in `list_changes`.
-`find_noise_problems` finds mistakes in the [noise] of a file. `refuse_indistinct` finds those that
-show only in the enumerated world: noise hides a meaning where two events that are told differently
-without noise give every sentence the same probability with it, so that no listener could tell them
-apart. A world that is too large to enumerate is not checked for that.
 """
 
 from collections.abc import Iterator
@@ -26,14 +22,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from equivocal.world.corpus import Corpus
-from equivocal.world.errors import Problem, WorldError, find_unknown
 from equivocal.world.grammar import NO_FILLER, Construction, Disturbance, Grammar, Lexicon
 from equivocal.world.schema import NoiseSpec, WorldFile
-from lastlayer.errors import join_names
 
 Words = NDArray[np.bool_]  # (words,)
-TOLERANCE = 1e-9  # of randomly weighted sums of probabilities
 
 
 class Change(NamedTuple):
@@ -153,68 +145,3 @@ class _Changer:
             change = self._replace_marker(change, self.role[name], NO_FILLER, self.token[marker])
         if all(words.any() for _, words in change.needs):
             yield change
-
-
-def find_noise_problems(file: WorldFile) -> Iterator[Problem]:
-    """Find names that do not exist, and exchanges that are impossible."""
-    told = [construction.name for construction in file.constructions]
-    roles, markers = file.roles, file.markers
-    of_roles, add = f"roles are {join_names(roles)}.", "add it to [markers]."
-    for name, spec in file.noise.items():
-        place, exchange = f"[noise.{name}]", spec.exchange or ()
-        lost = (*(spec.delete or ()), *(spec.insert_markers or {}).values())
-        there_are = f"there are {join_names(told)}."
-        yield from find_unknown(place, "construction", spec.constructions or (), told, there_are)
-        yield from find_unknown(place, "role or marker", exchange, [*roles, *markers], of_roles)
-        yield from find_unknown(place, "role", spec.insert_markers or (), roles, of_roles)
-        yield from find_unknown(place, "marker", lost, markers, add)
-        if len({one in roles for one in exchange}) == 2 and {*exchange} <= {*roles, *markers}:
-            two = join_names(exchange)
-            yield Problem(place, f"`exchange` has a role and a marker, {two}; name two of a kind.")
-        if "action" in exchange:
-            yield Problem(place, "the action stays in its place; exchange another role.")
-
-
-def refuse_indistinct(heard: Corpus, meant: Corpus) -> None:
-    """Refuse noise that makes two meanings indistinguishable.
-
-    Two events are indistinguishable where each sentence is as probable of the one as of the other,
-    though without noise they are told differently.
-
-    Parameters
-    ----------
-    heard, meant : Corpus
-        All sentences of a world, with noise and without.
-    """
-    fillers = np.concatenate([heard.derivations.fillers, meant.derivations.fillers])
-    events, group = np.unique(fillers, axis=0, return_inverse=True)
-    event_heard, event_meant = np.split(group.ravel(), [len(heard)])
-    with_noise = _summarise_sentences(heard, event_heard, len(events))
-    without = _summarise_sentences(meant, event_meant, len(events))
-    order = np.lexsort(with_noise.T)
-    alike = (np.abs(np.diff(with_noise[order], axis=0)) < TOLERANCE).all(axis=1)
-    told_apart = (np.abs(np.diff(without[order], axis=0)) > TOLERANCE).any(axis=1)
-    pairs = np.flatnonzero(alike & told_apart)
-    if len(pairs):
-        world, two = heard.world, events[order[[pairs[0], pairs[0] + 1]]]
-        named = (world.lexicon.name_event(event).items() for event in two)
-        one, other = (" ".join(map("=".join, event)) for event in named)
-        chances = ", ".join(f"{n} {spec.probability:g}" for n, spec in world.file.noise.items())
-        message = (
-            f"{chances} leaves no listener a way to tell {one!r} and {other!r} apart: every "
-            "sentence is as probable of the one as of the other; lower a probability, or limit "
-            "where it strikes."
-        )
-        raise WorldError(world.source, [Problem("[noise]", message)])
-
-
-def _summarise_sentences(corpus: Corpus, event: NDArray[np.intp], size: int) -> NDArray[np.float64]:
-    """Return (events, 3): P(sentence | event), as sums weighted at random.
-
-    Two different distributions have the same sums with probability zero.
-    """
-    ends = corpus.tree.ends
-    values = np.random.default_rng(0).random((int(ends.max()) + 1, 3))[ends]
-    total = np.bincount(event, corpus.weight, size)
-    sums = [np.bincount(event, corpus.weight * column, size) for column in values.T]
-    return np.stack(sums, axis=1) / np.maximum(total, np.finfo(float).tiny)[:, None]

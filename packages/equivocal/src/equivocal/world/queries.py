@@ -21,6 +21,7 @@ from scipy.sparse import csr_array
 
 from equivocal.world.derivations import Derivations, sum_by_group
 from equivocal.world.grammar import NO_FILLER, Grammar
+from equivocal.world.schema import PLUS
 
 __all__ = ["NO_NODE", "list_constituents", "number_fillers"]
 
@@ -29,7 +30,6 @@ Ints = NDArray[np.int32]
 
 NO_NODE = -1
 ROUND_OFF = 1e-12
-PLUS = " + "  # joins a filler and the features a construction adds: "woman + passive voice"
 
 
 def list_constituents(derivations: Derivations, grammar: Grammar) -> NDArray[np.int32]:

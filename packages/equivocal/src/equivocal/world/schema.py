@@ -1,7 +1,8 @@
-"""The format of a world file: keys and types of the TOML, before any name is looked up.
+"""The format of a world file: keys, types, and that every name is declared in the same file.
 
-Pydantic checks types and key names here; `equivocal.world.checks` checks what the names refer to.
-A new key of the file format is added here first, then in `docs/worlds.md`.
+Pydantic checks each value by itself, with the `Scope` of the file as its context; what needs two
+tables is checked in `equivocal.world.checks`. A new key of the format is added here first, then in
+`docs/worlds.md`.
 
 Numbers may be arithmetic, in quotes: numbers, parameters, + - * / and parentheses.
 
@@ -16,32 +17,36 @@ import ast
 import operator
 import re
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import partial
+from graphlib import CycleError, TopologicalSorter
+from itertools import chain
 from keyword import iskeyword
-from math import inf, isfinite, nan
-from numbers import Real
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import (
     AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
+    Discriminator,
     Field,
-    PlainValidator,
+    Tag,
     ValidationInfo,
     model_validator,
 )
+from pydantic_core import PydanticCustomError
 
-from lastlayer.errors import did_you_mean
+from lastlayer.errors import did_you_mean, join_names
 
 ABSENT = "absent"  # reserved filler: "this event has no such role"
 
 VerbForm = Literal["third", "past", "participle", "progressive", "plain"]
 MOST_LETTERS = 200  # of arithmetic
+ROLE_PREFIX = "role:"  # tells the role `action` from the feature that every verb has
+PLUS = " + "  # joins a filler and the features a construction adds: "woman + passive voice"
+SUM_TOLERANCE = 1e-6  # allows for round-off; 0.33 three times is not 1
 
 # checked first, because Python's parser reads "1e-9999" as 0 and warns of "1if"
 _TOKEN = re.compile(
@@ -58,10 +63,11 @@ _OPERATORS: dict[type[ast.operator], Callable[[Fraction, Fraction], Fraction]] =
 
 @dataclass(frozen=True)
 class Scope:
-    """The values of the parameters that arithmetic may use, and the names of those it has used."""
+    """What the rest of a file may name: its parameters, and all that it declares, by kind."""
 
     values: dict[str, float] = field(default_factory=dict)
-    used: set[str] = field(default_factory=set)
+    names: dict[str, Collection[str]] = field(default_factory=dict)
+    used: set[str] = field(default_factory=set)  # parameters
 
     def look_up(self, name: str) -> Fraction:
         """Return the value of a parameter; a `ValueError` proposes the nearest name."""
@@ -69,6 +75,15 @@ class Scope:
             raise ValueError(f"unknown parameter {name!r:.60}{did_you_mean(name, self.values)}")
         self.used.add(name)
         return Fraction(repr(self.values[name]))  # 0.1 is a tenth, not the nearest float
+
+    def require(self, kind: str, name: str) -> str:
+        """Return a name if the file declares it; the error's context has those that it does."""
+        known = self.names.get(kind)
+        if known is not None and name not in known:
+            raise PydanticCustomError(
+                "unknown_name", "unknown {kind}", {"kind": kind, "known": known}
+            )
+        return name
 
 
 def evaluate(text: str, scope: Scope) -> Fraction:
@@ -110,98 +125,35 @@ def _compute(node: ast.expr, scope: Scope) -> Fraction:
     raise ValueError("it is not arithmetic")
 
 
-def parse_number(
-    value: Any,
-    scope: Scope | None = None,
-    *,
-    rule: str = "this should be a number such as 0.25 or '1/4', and finite",
-    least: float = -inf,
-) -> float:
-    """Read a number, or arithmetic in quotes, so that a third can be written exactly: "1/3".
-
-    Raises
-    ------
-    ValueError
-        With the rule and the reason, where the value is no finite number or less than `least`.
-    """
-    number, reason = nan, ""
+def _compute_number(value: Any, info: ValidationInfo[Scope]) -> Any:
+    """Compute arithmetic in quotes, so that a third can be written exactly: "1/3"."""
+    if isinstance(value, bool):
+        raise ValueError(f"this should be a number, got {value!r}")
+    if not isinstance(value, str):
+        return value
     try:
-        if isinstance(value, str):
-            number = float(evaluate(value, scope or Scope()))
-            reason = f" ({number:g})"
-        elif not isinstance(value, bool) and isinstance(value, Real):
-            number = float(value)
-    except OverflowError:
-        number = inf
-    except ValueError as error:
-        reason = f" ({error})"
-    if not (isfinite(number) and number >= least):
-        raise ValueError(f"{rule}, got {value!r:.60}{reason}")
-    return number
+        return float(evaluate(value, info.context))
+    except (OverflowError, ValueError) as error:
+        rule = "this should be a number such as 0.25 or '1/4'"
+        raise ValueError(f"{rule}, got {value!r:.60} ({error})") from None
 
 
-def _parse_probability(value: Any, info: ValidationInfo, what: str = "probability") -> float:
-    """Read a number with the parameters of the file, which are the context of its validation."""
-    rule = f"a {what} is a number such as 0.25 or '1/4', finite and not negative"
-    return parse_number(value, info.context, rule=rule, least=0)
+def _refuse_other_sums(chances: dict[str, float]) -> dict[str, float]:
+    total = sum(chances.values())
+    if abs(total - 1) > SUM_TOLERANCE:
+        ways_out = "change them, or write fractions in quotes such as '1/3'"
+        raise ValueError(f"the probabilities sum to {total:.6g}, not 1; {ways_out}")
+    return chances
 
 
-def _refuse_above_one(value: float) -> float:
-    if value > 1:
-        raise ValueError(f"a probability is at most 1, got {value:g}; lower it")
-    return value
-
-
-def _refuse_unnamed(value: Any) -> Any:
-    """Refuse keys of a noise that are written into [noise] itself, not into [noise.NAME]."""
-    tables = value.values() if isinstance(value, dict) else [None]
-    if not all(isinstance(table, dict) for table in tables):
-        rule = "each noise has a name and a table of its own"
-        raise ValueError(f"{rule}; write [noise.NAME], such as [noise.slip], and its keys below it")
-    return value
-
-
-def _parse_rules(value: Any) -> Any:
-    """Turn fillers that are given without rules into a list of one rule."""
-    if isinstance(value, list) and value and all(isinstance(entry, dict) for entry in value):
-        return value
-    return [{"then": value}]
-
-
-def _parse_fillers(value: Any, info: ValidationInfo) -> str | tuple[str, ...] | dict[str, float]:
-    """Check `then` with one message; a pydantic union would give one per alternative."""
-    if isinstance(value, str):
-        return value
-    if value and isinstance(value, list) and all(isinstance(name, str) for name in value):
-        return tuple(value)
-    if isinstance(value, dict):
-        return {word: _parse_probability(chance, info) for word, chance in value.items()}
-    raise ValueError(
-        "fillers are a name, a list of names or a table of probabilities such as "
-        f"{{ egg = 0.7, toast = 0.3 }}, got {value!r:.60}"
-    )
-
-
-def _parse_marker(value: Any) -> str | dict[str, str]:
-    """Check a marker for every filler, or one for each class of them."""
-    if isinstance(value, str):
-        return value
-    if isinstance(value, dict) and all(isinstance(marker, str) for marker in value.values()):
-        return value
-    raise ValueError(
-        "a marker is a name, or a table with one for each class such as "
-        f"{{ animals = 'der', things = 'das' }}, got {value!r:.60}"
-    )
-
-
-def _refuse_repeated(names: tuple[str, ...]) -> tuple[str, ...]:
+def _refuse_repeated(names: "tuple[T, ...]") -> "tuple[T, ...]":
     for name, times in Counter(names).items():
         if times > 1:
             raise ValueError(f"duplicate {name!r:.60}; once is enough")
     return names
 
 
-def _check_roles(names: tuple[str, ...]) -> tuple[str, ...]:
+def _refuse_other_roles(names: tuple[str, ...]) -> tuple[str, ...]:
     if "action" not in names:
         raise ValueError("there is no role 'action'; add it, since [actions] fills it")
     if "weight" in names:
@@ -209,9 +161,32 @@ def _check_roles(names: tuple[str, ...]) -> tuple[str, ...]:
     return names
 
 
+def _refuse_odd_feature(name: str) -> str:
+    if not name.strip() or PLUS.strip() in name or name.startswith(ROLE_PREFIX):
+        raise ValueError(
+            f"feature {name!r:.60} is empty, has a plus or begins with {ROLE_PREFIX!r}; rename it"
+        )
+    return name
+
+
+def _refuse_odd_parameter(name: str) -> str:
+    """Refuse a name of a parameter that arithmetic cannot have."""
+    if not (name.isascii() and name.isidentifier()) or iskeyword(name):
+        rule = "letters a to z, digits and _, begins with a letter and is no keyword of Python"
+        raise ValueError(f"the name of a parameter has {rule}, got {name!r:.60}")
+    return name
+
+
 def _parse_names(value: Any) -> Any:
     """Accept a single name in place of a list."""
     return [value] if isinstance(value, str) else value
+
+
+def _parse_rules(value: Any) -> Any:
+    """Turn fillers that are given without rules into a list of one rule."""
+    if isinstance(value, list) and value and all(isinstance(entry, dict) for entry in value):
+        return value
+    return [{"then": value}]
 
 
 def _sort_keys(value: Any) -> Any:
@@ -222,10 +197,42 @@ def _sort_keys(value: Any) -> Any:
     return own | {"roles": {key: entry for key, entry in value.items() if key not in own}}
 
 
-Probability = Annotated[float, BeforeValidator(_parse_probability)]
-Share = Annotated[Probability, AfterValidator(_refuse_above_one)]
-Names = Annotated[tuple[str, ...], AfterValidator(_refuse_repeated)]
-NameList = Annotated[Names, BeforeValidator(_parse_names)]
+def _require(kind: str) -> AfterValidator:
+    """Return a check that the file declares a name."""
+
+    def check(name: str, info: ValidationInfo[Scope]) -> str:
+        return info.context.require(kind, name)
+
+    return AfterValidator(check)
+
+
+def _find_form(value: Any) -> str:
+    """Return in which of three forms something is written; pydantic then checks that alone."""
+    forms = {"str": "(name)", "list": "(list)", "dict": "(table)"}
+    return forms.get(type(value).__name__, "other")
+
+
+FORMS = Discriminator(
+    _find_form,
+    custom_error_type="form",
+    custom_error_message="this should be a name, a table or, for fillers, a list",
+)
+T = TypeVar("T")
+Names = Annotated[tuple[T, ...], AfterValidator(_refuse_repeated)]
+Listed = Annotated[Names[T], BeforeValidator(_parse_names)]  # or a single name
+Some = Annotated[Listed[T], Field(min_length=1)]
+Role = Annotated[str, _require("role")]
+Marker = Annotated[str, _require("marker")]
+Feature = Annotated[str, AfterValidator(_refuse_odd_feature), _require("feature")]
+Word = Annotated[str, _require("word")]
+Member = Annotated[str, _require("word or class")]  # or a group
+Filler = Annotated[str, _require("filler")]  # the same, or "absent"
+Number = Annotated[float, BeforeValidator(_compute_number), Field(allow_inf_nan=False)]
+Weight = Annotated[Number, Field(ge=0)]
+Probability = Annotated[Number, Field(ge=0, le=1)]
+Distribution = Annotated[
+    dict[Annotated[str, _require("single word")], Probability], AfterValidator(_refuse_other_sums)
+]
 
 
 class _Strict(BaseModel):
@@ -239,8 +246,13 @@ class Rule(_Strict):
     (equally likely), or a table of probabilities.
     """
 
-    when: dict[str, Annotated[NameList, Field(min_length=1)]] = {}
-    then: Annotated[str | tuple[str, ...] | dict[str, float], PlainValidator(_parse_fillers)]
+    when: dict[str, Some[Filler]] = {}
+    then: Annotated[
+        Annotated[str, _require("filler or distribution"), Tag("(name)")]
+        | Annotated[tuple[Filler, ...], Field(min_length=1), Tag("(list)")]
+        | Annotated[Distribution, Tag("(table)")],
+        FORMS,
+    ]
 
 
 def list_asked_roles(rules: tuple[Rule, ...]) -> list[str]:
@@ -252,24 +264,57 @@ class ActionSpec(_Strict):
     """What may take part in one action; a role that is not named does not occur with it."""
 
     action: str | None = None  # the word, where the table's name is not the word itself
-    # relative frequency; 0: never
-    weight: Annotated[float, BeforeValidator(partial(_parse_probability, what="weight"))] = 1.0
-    roles: dict[str, Annotated[tuple[Rule, ...], BeforeValidator(_parse_rules)]]
+    weight: Weight = 1.0  # relative frequency; 0: never
+    roles: dict[Role, Annotated[tuple[Rule, ...], BeforeValidator(_parse_rules)]]
+
+    @model_validator(mode="after")
+    def _check_rules(self) -> "ActionSpec":
+        for role, rules in self.roles.items():
+            if any(not rule.when for rule in rules[:-1]):
+                why = "has no `when`, so the rules after it are never used; move it to the end"
+                raise ValueError(f"a rule for {role!r} {why}")
+            for asked in list_asked_roles(rules):
+                if asked not in self.roles:
+                    hint = did_you_mean(asked, self.roles) or f"; ask for {join_names(self.roles)}"
+                    raise ValueError(
+                        f"`when` for {role!r} asks for {asked!r}, which has no rules here{hint}"
+                    )
+        try:
+            asks = {role: list_asked_roles(rules) for role, rules in self.roles.items()}
+            TopologicalSorter(asks).prepare()
+        except CycleError as error:
+            circle = " → ".join(error.args[1])
+            raise ValueError(f"the rules ask in a circle ({circle}); drop one `when`") from None
+        return self
 
 
 class ConstructionSpec(_Strict):
     """A way to put an event into words: which roles, in which order, with which markers."""
 
     name: str
-    order: Names
-    actions: NameList | None = None  # None: all of them
+    order: Names[Role]
+    actions: Listed[Annotated[str, _require("action")]] | None = None  # None: all of them
     probability: Probability | None = None  # None: what the other constructions leave
     # role: how often it is put into words; else always
-    mentioned: dict[str, Share] = {}
+    mentioned: dict[Role, Probability] = {}
     # role: function word switched on together with the filler; a table where fillers differ
-    markers: dict[str, Annotated[str | dict[str, str], PlainValidator(_parse_marker)]] = {}
-    adds: dict[str, NameList] = {}  # role: features the filler carries in this construction only
+    markers: dict[
+        Role,
+        Annotated[
+            Annotated[Marker, Tag("(name)")] | Annotated[dict[Member, Marker], Tag("(table)")],
+            FORMS,
+        ],
+    ] = {}
+    adds: dict[Role, Listed[Feature]] = {}  # features of the filler in this construction only
     form: VerbForm = "third"  # how the action word is spelled in `Sentence.text`
+
+    @model_validator(mode="after")
+    def _check_order(self) -> "ConstructionSpec":
+        for role in [*self.mentioned, *self.markers]:
+            if role not in self.order:
+                rule = f"`mentioned` or `markers` has role {role!r}, which is not in `order`"
+                raise ValueError(f"{rule}; add it there")
+        return self
 
 
 def _refuse_same_names(specs: tuple[ConstructionSpec, ...]) -> tuple[ConstructionSpec, ...]:
@@ -281,15 +326,16 @@ class NoiseSpec(_Strict):
     """Something that happens to sentences between speaker and listener, and where."""
 
     # two roles whose words change places, or two function words
-    exchange: Annotated[NameList, Field(min_length=2, max_length=2)] | None = None
-    delete: Annotated[NameList, Field(min_length=1)] | None = None  # function words, all at once
+    exchange: Annotated[Listed[str], Field(min_length=2, max_length=2)] | None = None
+    delete: Some[Marker] | None = None  # function words, all at once
     # role: function word before it, all at once
-    insert_markers: Annotated[dict[str, str], Field(min_length=1)] | None = None
-    probability: Share  # at each place where it may strike
-    constructions: NameList | None = None  # None: all of them
+    insert_markers: Annotated[dict[Role, Marker], Field(min_length=1)] | None = None
+    probability: Probability  # at each place where it may strike
+    # None: all of them
+    constructions: Listed[Annotated[str, _require("construction")]] | None = None
 
     @model_validator(mode="after")
-    def _check_kind(self) -> "NoiseSpec":
+    def _check_kind(self, info: ValidationInfo[Scope]) -> "NoiseSpec":
         kinds = ("exchange", "delete", "insert_markers")
         given = [kind for kind in kinds if getattr(self, kind) is not None]
         if len(given) != 1:
@@ -297,30 +343,27 @@ class NoiseSpec(_Strict):
             raise ValueError(
                 f"a noise has one of the keys {', '.join(kinds)}, got {named}; one table each"
             )
+        roles, markers = ({*info.context.names[kind]} for kind in ("role", "marker"))
+        two = {*(self.exchange or ())}
+        if not (two <= roles - {"action"} or two <= markers):
+            known = f"roles are {join_names(roles - {'action'})}; markers {join_names(markers)}"
+            raise ValueError(f"`exchange` has two roles, not the action, or two markers; {known}")
         return self
-
-
-def _check_parameter_name(name: str) -> str:
-    """Check that arithmetic can name a parameter."""
-    if not (name.isascii() and name.isidentifier()) or iskeyword(name):
-        rule = "letters a to z, digits and _, begins with a letter and is no keyword of Python"
-        raise ValueError(f"the name of a parameter has {rule}, got {name!r:.60}")
-    return name
 
 
 class ParameterSpec(_Strict):
     """A number that arithmetic in the file may name, and that can be set when it is loaded."""
 
-    default: Annotated[float, BeforeValidator(parse_number)]
-    least: Annotated[float, BeforeValidator(parse_number)] = 0.0
-    most: Annotated[float, BeforeValidator(parse_number)] = 1.0
+    default: Number
+    least: Number = 0.0
+    most: Number = 1.0
     description: str = ""
 
     @model_validator(mode="after")
     def _check_range(self) -> "ParameterSpec":
         if not self.least <= self.default <= self.most:
-            wrong = f"default {self.default:g} is not from {self.least:g} to {self.most:g}"
-            raise ValueError(f"the {wrong}; change one of them")
+            wrong = f"{self.default:g} is not from {self.least:g} to {self.most:g}"
+            raise ValueError(f"the value {wrong}; change it")
         return self
 
 
@@ -333,10 +376,39 @@ class VerbForms(_Strict):
     progressive: str | None = None
 
 
-class ParameterTable(BaseModel):
-    """The part of a world file that is read first, since the rest may name what it declares."""
+class _Named(BaseModel):
+    name: str
 
-    parameters: dict[Annotated[str, AfterValidator(_check_parameter_name)], ParameterSpec] = {}
+
+class Declarations(BaseModel):
+    """The parts of a world file that are read first, since the rest may name what they declare."""
+
+    parameters: dict[Annotated[str, AfterValidator(_refuse_odd_parameter)], ParameterSpec] = {}
+    roles: Annotated[Names[str], AfterValidator(_refuse_other_roles)]
+    features: Names[str] | None = None
+    words: dict[str, dict[str, Any]]
+    groups: dict[str, Any] = {}
+    distributions: dict[str, Any] = {}
+    markers: dict[str, Any] = {}
+    actions: dict[str, Any]
+    constructions: tuple[_Named, ...]
+
+    def list_names(self) -> dict[str, Collection[str]]:
+        """List the declared names by kind."""
+        words = dict.fromkeys(chain(*self.words.values()))
+        members = words | dict.fromkeys((*self.words, *self.groups))
+        fillers = {**members, ABSENT: None}
+        return {
+            "role": self.roles,
+            "marker": self.markers,
+            "action": self.actions,
+            "construction": [each.name for each in self.constructions],
+            "word": words,
+            "single word": {**words, ABSENT: None},
+            "word or class": members,
+            "filler": fillers,
+            "filler or distribution": fillers | dict.fromkeys(self.distributions),
+        } | ({} if self.features is None else {"feature": self.features})
 
 
 class WorldFile(_Strict):
@@ -346,20 +418,20 @@ class WorldFile(_Strict):
     parameters: dict[str, ParameterSpec] = {}
     name: Annotated[str, Field(pattern=r"\S")]
     description: str = ""
-    roles: Annotated[Names, AfterValidator(_check_roles)]
-    features: Names | None = None  # None: in the order in which words use them
-    unused_features: Names = ()  # output units kept although no word has them
-    words: dict[str, dict[str, Annotated[NameList, Field(min_length=1)]]]  # class: word: features
-    groups: dict[str, NameList] = {}  # name: words, classes or other groups
-    distributions: dict[str, dict[str, Probability]] = {}
+    roles: Names[str]
+    features: Names[str] | None = None  # None: in the order in which words use them
+    unused_features: Names[str] = ()  # output units kept although no word has them
+    words: dict[str, Annotated[dict[str, Some[Feature]], Field(min_length=1)]]  # by class
+    groups: dict[str, Some[Member]] = {}  # name: words, classes or other groups
+    distributions: dict[str, Distribution] = {}
     # function word (an input token): its spellings
-    markers: dict[str, Annotated[NameList, Field(min_length=1)]] = {}
-    verbs: dict[str, VerbForms] = {}
-    forms: dict[str, NameList] = {}  # word: further spellings
+    markers: dict[str, Some[str]] = {}
+    verbs: dict[Word, VerbForms] = {}
+    forms: dict[Word, Listed[str]] = {}  # word: further spellings
     actions: Annotated[
         dict[str, Annotated[ActionSpec, BeforeValidator(_sort_keys)]], Field(min_length=1)
     ]
     constructions: Annotated[
         tuple[ConstructionSpec, ...], Field(min_length=1), AfterValidator(_refuse_same_names)
     ]
-    noise: Annotated[dict[str, NoiseSpec], BeforeValidator(_refuse_unnamed)] = {}
+    noise: dict[str, NoiseSpec] = {}

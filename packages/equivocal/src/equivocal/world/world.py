@@ -40,9 +40,8 @@ from equivocal.world.loading import (
     parse_whole_world,
     parse_world_file,
 )
-from equivocal.world.noise import add_noise, refuse_indistinct
-from equivocal.world.queries import PLUS
-from equivocal.world.schema import WorldFile
+from equivocal.world.noise import add_noise
+from equivocal.world.schema import PLUS, WorldFile
 from equivocal.world.spelling import Parser, Spellings, Utterance, spell_sentences
 from lastlayer.errors import UserError, check_known, did_you_mean, join_names
 
@@ -95,8 +94,6 @@ class World:
         self._enumerated = events
         if not self.is_exact:
             draw_derivations(self.grammar, TRIED, np.random.default_rng(0))  # may reveal a mistake
-        elif self.has_noise:
-            refuse_indistinct(self.all_derivations, self.literal_derivations)
 
     @classmethod
     def load(cls, name_or_path: str | Path, /, **parameters: float | str) -> "World":
