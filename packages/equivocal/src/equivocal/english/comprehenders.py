@@ -19,8 +19,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import expit
 
+import lastlayer  # its names are imported when first used: answers do not need JAX
 from equivocal.english.query_network import QueryNetwork, Rows, train_network
-from lastlayer import Posterior, sample_posterior
 
 TRAINED, EXACT = "trained network", "exact posterior"
 FACTORS = (0.001, 0.01, 0.1, 10.0)  # of the chosen variance, for further Gaussians
@@ -72,17 +72,17 @@ class Question:
         return np.broadcast_to(chosen, self.features[0].shape[1]).copy()
 
     @cached_property
-    def exact(self) -> Posterior:
+    def exact(self) -> "lastlayer.Posterior":
         """The exact posterior of the last layer, by draws."""
         return self.sample(prior_variance=self.variance, method="hmc", num_particles=DRAWS)
 
-    def sample(self, **options: Any) -> Posterior:
+    def sample(self, **options: Any) -> "lastlayer.Posterior":
         """Sample a posterior of the last layer."""
-        return sample_posterior(
+        return lastlayer.sample_posterior(
             self.features[0], self.fit.targets, seed=self.seed, diagnose=False, **options
         )
 
-    def answer(self, posterior: Posterior) -> Beliefs:
+    def answer(self, posterior: "lastlayer.Posterior") -> Beliefs:
         """Return a posterior's beliefs about the rows of the test."""
         test = self.features[2]
         information = np.asarray(posterior.entropies(test).information)
@@ -186,7 +186,7 @@ def _maximize(
     psi: np.ndarray, t: np.ndarray, variance: float, counts: np.ndarray | None = None
 ) -> np.ndarray:
     """Return the weights of highest posterior density, (K, D), without a penalty of intercepts."""
-    fitted = sample_posterior(
+    fitted = lastlayer.sample_posterior(
         psi,
         t if counts is None else t * counts[:, None],
         counts=counts,

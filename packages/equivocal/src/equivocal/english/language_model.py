@@ -5,20 +5,18 @@
     surprisal               −log P(word | words before it), in nats, by the model's own output
 
 Any causal model that `transformers` reads will do: a folder, a GGUF file, a name on its hub, or a
-package that carries one. What was read is cached by model, layers and texts. A GGUF file is
-unpacked once, since that takes longer than reading a thousand sentences.
+package that carries one. What was read is cached by model, layers and texts.
 """
 
-import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
+from equivocal.english.causal_model import GgufLlama, HubModel, load_causal_model
 from equivocal.machine import find_cache_folder
 from equivocal.progress import progress
 from equivocal.store import Store, hash_content, hash_files
@@ -110,53 +108,12 @@ class LanguageModel:
 
     def count_layers(self) -> int:
         """Return how many layers the model has."""
-        layers: int = self._parts[1].config.num_hidden_layers
-        return layers
+        return self._network.num_layers
 
     @cached_property
-    def _parts(self) -> tuple[Any, Any]:
-        """The tokenizer and the model."""
-        os.environ.setdefault("TQDM_DISABLE", "1")  # there are bars of ours
-        import torch
-        from transformers import AutoModelForCausalLM, AutoTokenizer
-        from transformers.utils import logging
-
-        logging.disable_progress_bar()
-        logging.set_verbosity_error()
-        place = self.place
-        if isinstance(place, Path) and place.suffix == ".gguf":
-            place = self._unpack(place)
-        try:
-            tokenizer = AutoTokenizer.from_pretrained(place)
-            model = AutoModelForCausalLM.from_pretrained(place, dtype=torch.float32)
-        except (OSError, ValueError) as error:
-            reason = str(error).strip().splitlines()[0].rstrip(".")
-            raise UserError(f"no language model can be loaded from {place}: {reason}.") from None
-        model.to("cuda" if torch.cuda.is_available() else "cpu")
-        return tokenizer, model.eval()
-
-    def _unpack(self, path: Path) -> Path:
-        """Unpack a GGUF file into a folder of the cache, in half precision."""
-        folder = self.folder / "models" / self.fingerprint
-
-        def work() -> list[Path]:
-            import torch
-            from transformers import AutoModelForCausalLM, AutoTokenizer
-
-            with progress(f"unpacking {path.name}", quiet=0) as advance:
-                given = {"pretrained_model_name_or_path": path.parent, "gguf_file": path.name}
-                AutoTokenizer.from_pretrained(**given).save_pretrained(folder)
-                model = AutoModelForCausalLM.from_pretrained(**given, dtype=torch.float16)
-                del model.config.quantization_config  # the weights are plain numbers now
-                plain = type(model)(model.config).to(torch.float16)
-                plain.load_state_dict(model.state_dict())
-                plain.save_pretrained(folder)
-                advance(1, 1, "done")
-            return sorted(file for file in folder.iterdir() if file.is_file())
-
-        # a folder with a lock of its own, since states are made while theirs is held
-        Store(folder.parent, shared=True).make(folder.name, self.fingerprint, work)
-        return folder
+    def _network(self) -> HubModel | GgufLlama:
+        with progress(f"loading {self.name}"):
+            return load_causal_model(self.place)
 
     def read(self, texts: Sequence[str], layers: Sequence[int]) -> Reading:
         """Read texts word by word; what was read before comes from the cache.
@@ -172,7 +129,7 @@ class LanguageModel:
             self.fingerprint,
             list(layers),
             list(texts),
-            code=["equivocal/english/language_model.py"],
+            code=[f"equivocal/english/{one}_model.py" for one in ("language", "causal")],
         )
         store = Store(self.folder, shared=True)
         arrays = store.load_or_make(
@@ -212,36 +169,32 @@ class LanguageModel:
 
     def _encode(self, text: str) -> tuple[list[int], list[int], list[int]]:
         """Return tokens, and for each word its last token without and with its punctuation."""
-        tokenizer = self._parts[0]
-        coded = tokenizer(text, return_offsets_mapping=True, add_special_tokens=False)
-        begins = [tokenizer.bos_token_id] if tokenizer.bos_token_id is not None else []
+        coded = self._network.tokenizer.encode(text, add_special_tokens=False)
+        begins = self._network.begin
         ends, afters, place = [], [], 0
         for word in text.split():
             start = text.index(word, place)
             letters = start + len(word.rstrip(".,;:!?\"'”’)")) or start + len(word)
             place = start + len(word)
-            inside = [
-                k for k, (a, b) in enumerate(coded["offset_mapping"]) if b > start and a < place
-            ]
+            inside = [k for k, (a, b) in enumerate(coded.offsets) if b > start and a < place]
             if not inside:
                 raise UserError(f"the language model has no token for {word!r}; leave it out.")
-            said = [k for k in inside if coded["offset_mapping"][k][0] < letters]
+            said = [k for k in inside if coded.offsets[k][0] < letters]
             ends.append(len(begins) + (said or inside)[-1])
             afters.append(len(begins) + inside[-1])
-        return begins + coded["input_ids"], ends, afters
+        return begins + coded.ids, ends, afters
 
     def _run(self, tokens: Sequence[Sequence[int]], layers: Sequence[int]) -> dict[str, np.ndarray]:
         """Run the model on texts of one length: states of some layers, and −log P of each token."""
         import torch
 
-        model = self._parts[1]
-        ids = torch.tensor(tokens, device=model.device)
+        ids = torch.tensor(tokens, device=self._network.device)
         with torch.inference_mode():
-            out = model(input_ids=ids, output_hidden_states=True)
-            logs = torch.log_softmax(out.logits, dim=-1)
+            hidden, logits = self._network.run(ids)
+            logs = torch.log_softmax(logits, dim=-1)
             entropy = -(logs.exp() * logs).sum(dim=-1).cpu().numpy()
             said = -logs[:, :-1].gather(-1, ids[:, 1:, None])[..., 0].cpu().numpy()
-        states = {f"layer {n}": out.hidden_states[n].cpu().numpy() for n in {0, *layers}}
+        states = {f"layer {n}": hidden[n].cpu().numpy() for n in {0, *layers}}
         first = np.full((len(ids), 1), np.nan, np.float32)
         surprisal = np.concatenate([first, said], axis=1)
         return states | {"surprisal": surprisal, "entropy": entropy}
