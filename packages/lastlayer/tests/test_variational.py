@@ -2,6 +2,7 @@
 
 import logging
 from dataclasses import replace
+from pathlib import Path
 
 import jax
 import jax.numpy as jnp
@@ -9,7 +10,7 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
-from lastlayer import variational
+from lastlayer import Posterior, variational
 from lastlayer.covariance import make_triangular
 from lastlayer.flow import start_flow
 from lastlayer.logits import compute_moments
@@ -228,3 +229,26 @@ def test_many_rows_begin_with_a_share_of_them(monkeypatch: pytest.MonkeyPatch) -
     found = fit_gaussian(problem, SETTINGS)
     assert found.steps.max() <= expected.steps.max()
     assert_same(found, expected, 1e-3)
+
+
+def test_factors_that_stay_on_a_device_give_the_same_answers(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """As on a GPU: no factor is copied, and predictions, draws and files are those of the host."""
+    problem = make_problem(num_outputs=3)
+    asked = {name: getattr(problem, name) for name in ("features", "targets", "counts")}
+    asked |= {"tolerance": 1e-4}
+    host = sample_compiled(**asked)
+    monkeypatch.setattr(variational, "keeps_on_device", lambda _: True)
+    device = sample_compiled(**asked)
+    assert isinstance(device.root.inner, jax.Array)
+    psi = problem.features[:50]
+    np.testing.assert_allclose(device.predict_proba(psi), host.predict_proba(psi), atol=1e-5)
+    np.testing.assert_allclose(device.logits(psi)[1], host.logits(psi)[1], rtol=1e-4)
+    assert max(device.info.covariance_shift.max(), host.info.covariance_shift.max()) < 0.01
+    np.testing.assert_allclose(device.particles, host.particles, atol=1e-3)
+    device.save(tmp_path / "p.safetensors")
+    again = Posterior.load(tmp_path / "p.safetensors")
+    np.testing.assert_allclose(again.logits(psi)[1], host.logits(psi)[1], rtol=1e-4)
+    exact = sample_compiled(**asked, method="hmc")
+    np.testing.assert_allclose(exact.logits(psi)[0], host.logits(psi)[0], atol=0.02)

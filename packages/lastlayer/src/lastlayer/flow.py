@@ -55,6 +55,7 @@ LARGEST_DAMPING = 0.999_999  # s that still has a finite Δτ
 # In Newton steps of P; where rows are saturated the curvature says nothing.
 LONGEST_CORRECTION = 32.0
 LAST_CORRECTION = 0.1  # posterior sd: from here one more correction needs no look
+ALONE = 512  # features from which a GPU factorises matrices one by one
 ROUND_OFF = 16  # of a sum whose terms have one sign, in units of its last digit
 
 
@@ -161,9 +162,15 @@ def _apply_root(S: Any, s: Any, left: Any) -> tuple[Any, Any]:
         L: Either = _factorize(mixed)
         moved: Either = np.linalg.solve(L, left.swapaxes(1, 2))
     else:
-        L = xp.linalg.cholesky(mixed)
-        moved = jax.lax.linalg.triangular_solve(L, left.swapaxes(1, 2), left_side=True, lower=True)
+        alone = S.shape[-1] >= ALONE and jax.default_backend() == "gpu"
+        solve = partial(jax.lax.map, _solve_root) if alone else _solve_root
+        L, moved = solve((mixed, left.swapaxes(1, 2)))
     return moved.swapaxes(1, 2), -xp.log(xp.diagonal(L, axis1=1, axis2=2)).sum(axis=1)
+
+
+def _solve_root(given: tuple[Any, Any]) -> tuple[Any, Any]:
+    L = jax.lax.linalg.cholesky(given[0], symmetrize_input=False)
+    return L, jax.lax.linalg.triangular_solve(L, given[1], left_side=True, lower=True)
 
 
 def _factorize(matrices: np.ndarray) -> np.ndarray:
