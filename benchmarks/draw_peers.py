@@ -1,4 +1,4 @@
-"""The table and the figure of docs/peers.md, from `benchmarks/results/peers.csv`.
+"""The table and the figure of benchmarks/peers.md, from `benchmarks/results/peers.csv`.
 
     python -m benchmarks.draw_peers            print the tables, draw docs/images/peers.png
 

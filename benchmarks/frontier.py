@@ -1,4 +1,4 @@
-"""Uncertainty about reversals with a known answer: the tables of docs/doubt.md and docs/paper.md.
+"""Uncertainty about reversals with a known answer: tables of docs/explanations.
 
     python -m benchmarks.frontier registered     registered_fast.csv, …_verdicts.csv, …_prices.csv
     python -m benchmarks.frontier corpora --corpora 5 --recipe paper    frontier_corpora_paper.csv

@@ -13,7 +13,7 @@ two they wait for each other on problems of this size and take five to twelve ti
 `benchmarks.comparison` has the data, networks, methods and measures. Methods and data that need a
 missing package are skipped with a message. The recorded numbers are in
 `benchmarks/results/peers.csv`; `python -m benchmarks.draw_peers` makes the table and the figure of
-docs/peers.md from them.
+benchmarks/peers.md from them.
 """
 
 import csv

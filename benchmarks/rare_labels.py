@@ -4,7 +4,7 @@
 
 It shows where averaging over weights pays. A label that is nearly always on counts as rare, like
 one that is nearly always off. Prior and posterior are those of `ours` in `benchmarks.peers`;
-docs/sampling.md has the numbers.
+docs/guides/sampling.md has the numbers.
 """
 
 from itertools import pairwise

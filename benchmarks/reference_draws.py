@@ -5,7 +5,7 @@
 The folder has `gold_data_NAME.npz` (X, t) and `gold_NAME_sVARIANCE.npz` (prior_mean, prior_var,
 mean, cov). The table has the error of the worst mean, in posterior standard deviations, and of the
 covariance, in relative Frobenius norm, each with the expected Monte Carlo error of one mean or of
-the covariance: ∇u of docs/maths.md (23) has the variance `shift` in each direction.
+the covariance: ∇u of maths.md (23) has the variance `shift` in each direction.
 """
 
 import sys

@@ -5,8 +5,8 @@
 
 The comparison was registered before. It needs what `benchmarks.strangers` needs. results/shift.csv
 has a row for each problem, seed, method and part of the rows ("test": at home), and
-results/shift_summary.csv the contrasts; docs/trust.md says what they mean. Constant columns have
-the prior variance 25 under every rule.
+results/shift_summary.csv the contrasts; docs/explanations/doubt.md says what they mean. Constant
+columns have the prior variance 25 under every rule.
 """
 
 import tomllib

@@ -6,7 +6,7 @@
 
 Needs PyTorch, transformers, scikit-learn and the wheels that `benchmarks.strange_data` names. It
 writes results/strangers.csv (a row for each problem, seed, kind and measure) and
-results/strangers_summary.csv, or strangers_2 of each; docs/trust.md says what they mean.
+results/strangers_summary.csv, or strangers_2 of each; docs/explanations/doubt.md tells them.
 """
 
 import tomllib

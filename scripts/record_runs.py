@@ -7,7 +7,7 @@
 
 Entries of studies that are not given are kept. Quick runs are refused, because every report quotes
 this file. Tests then name every page whose numbers are others: README.md, paper.md, docs/index.md
-(counts of verdicts) and docs/paper.md (the table of verdicts).
+(counts of verdicts) and docs/explanations/paper.md (the table of verdicts).
 """
 
 import argparse

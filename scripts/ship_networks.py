@@ -2,7 +2,7 @@
 
     python scripts/ship_networks.py [--world NAME …] [--runs FOLDER] [--out FOLDER]
 
-`docs/stored_networks.md` describes the files and their accuracy. Networks are trained as by
+docs/maintainers/architecture.md describes files and accuracy. Networks are trained as by
 `equivocal train --world NAME --recipe paper --networks 3`, or reused from the folder of `--runs`; a
 world takes about ten minutes on two cores.
 """

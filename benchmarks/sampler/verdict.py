@@ -1,7 +1,7 @@
 """The accuracy of the verdict on Gaussian posteriors: `covariance_shift` against long exact chains.
 
 The true shift of an output is tr(P⁻¹ C)/D − 1 with the covariance P of its Gaussian and C of its
-posterior (docs/maths.md (24)), C from thousands of draws by `hmc`. Problems: the last layers of up
+posterior (maths.md (24)), C from thousands of draws by `hmc`. Problems: the last layers of up
 to three trained networks under three priors, with all their rows (`--run FOLDER`); or, if the
 folder holds files NAME.npz instead of networks, those rows with true shifts computed before
 (features, targets, counts, trained, and true_PRIOR for each of `PRIORS`); without a folder, made-up

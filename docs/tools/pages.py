@@ -4,15 +4,18 @@
     reference/ROOM.md        the modules of each folder of `equivocal`
     reference/equivocal.md   the modules beside these folders
     reference/commands.md    every command and option, from the command line itself
-    changelog.md, contributing.md    copied from the top of the repository
-    page.html                what `equivocal page` writes, which try.md shows
+    reference/world_file.md, settings.md, measures.md    from the code (docs/tools/keys.py)
+    changelog.md, contributing.md, benchmarks/           copied from the repository
+    page.html                what `equivocal page` writes
 
 The hook also rewrites what is right in the repository but wrong on the site: links that lead out of
 docs/, and the notes after a code block's language (`console fails`), which are meant for the tests.
-Module names become links to the reference. Change `ORDER` to reorder the reference.
+Names of modules and of generated pages become links. Change `ORDER` to reorder the reference.
 """
 
+import os.path
 import re
+import sys
 from pathlib import Path
 
 import typer
@@ -23,15 +26,23 @@ from typer.cli import get_docs_for_click
 
 from equivocal.asking.page import build_page
 
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT))  # ProperDocs loads this file alone
+
+from docs.tools.keys import describe_measures, describe_settings, describe_world_file  # noqa: E402
+
 __all__ = ["on_config", "on_files", "on_page_markdown"]
 
-ROOT = Path(__file__).resolve().parents[2]
 SOURCES = {name: ROOT / "packages" / name / "src" / name for name in ("lastlayer", "equivocal")}
 ORDER = ["lastlayer", "world", "network", "paper", "asking"]  # then the others, by name
 COMMANDS = {"cli", "command"}  # described by their commands, not by their modules
-TOP_PAGES = ("CHANGELOG.md", "CONTRIBUTING.md")
+COPIED = {"CHANGELOG.md": "changelog.md", "CONTRIBUTING.md": "contributing.md"}
+COPIED |= {
+    f"benchmarks/{path.name}": f"benchmarks/{path.name}" for path in ROOT.glob("benchmarks/*.md")
+}
 MODULE = re.compile(r"(?<!\[)`((?:equivocal|lastlayer)(?:\.\w+)+)`")
-OUTSIDE = re.compile(r"\]\(\.\./([^)#]+)")  # a link from docs/ to elsewhere in the repository
+GENERATED = re.compile(r"`reference/(\w+)\.html`")
+LINK = re.compile(r"\]\((?!https?:)([^)#]+)")
 
 
 def on_config(config: ProperDocsConfig) -> ProperDocsConfig:
@@ -43,17 +54,24 @@ def on_config(config: ProperDocsConfig) -> ProperDocsConfig:
 
 def on_files(files: Files, config: ProperDocsConfig) -> Files:
     """Add the generated pages, and the repository's files that pages link to."""
-    texts = [page.content_string for page in files.documentation_pages()]
-    for target in {found for text in texts for found in OUTSIDE.findall(text)} - {*TOP_PAGES}:
-        path = str(ROOT / target)
-        files.append(File.generated(config, _locate_on_site(target), abs_src_path=path))
     rooms = list_rooms() | {"equivocal": SOURCES["equivocal"]}
     pages = {f"reference/{name}.md": describe_room(name, rooms[name]) for name in rooms}
     pages["reference/commands.md"] = describe_commands()
-    for name in TOP_PAGES:
-        text = (ROOT / name).read_text(encoding="utf-8")
-        pages[name.lower()] = text.replace("](docs/", "](")
+    pages["reference/world_file.md"] = describe_world_file()
+    pages["reference/settings.md"] = describe_settings()
+    pages["reference/measures.md"] = describe_measures()
+    pages |= {uri: (ROOT / name).read_text(encoding="utf-8") for name, uri in COPIED.items()}
     pages["page.html"] = build_page()
+    texts = {f"docs/{page.src_uri}": page.content_string for page in files.documentation_pages()}
+    texts |= {name: pages[uri] for name, uri in COPIED.items()}
+    linked = {
+        _find_target(name, link) for name, text in texts.items() for link in LINK.findall(text)
+    }
+    for target in sorted(linked):
+        if not target.startswith("docs/") and target not in COPIED:
+            files.append(
+                File.generated(config, f"source/{target}", abs_src_path=str(ROOT / target))
+            )
     for uri, content in pages.items():
         files.append(File.generated(config, uri, content=content))
     return files
@@ -62,10 +80,15 @@ def on_files(files: Files, config: ProperDocsConfig) -> Files:
 def on_page_markdown(markdown: str, page: Page, config: ProperDocsConfig, files: Files) -> str:
     """Link modules and copied files, and drop the notes that code blocks carry for the tests."""
     del config, files
+    uri = page.file.src_uri
     plain = re.sub(r"^(```\w+) \w+$", r"\1", markdown, flags=re.MULTILINE)
-    if not page.file.src_uri.startswith("reference/"):
-        plain = MODULE.sub(lambda name: _link_module(name[1]), plain)
-    return OUTSIDE.sub(lambda link: f"]({_locate_on_site(link[1])}", plain)
+    if uri.startswith("reference/"):
+        return plain
+    plain = MODULE.sub(lambda name: _link_module(name[1]), plain)
+    up = os.path.relpath("reference", os.path.dirname(uri) or ".")
+    plain = GENERATED.sub(rf"[reference/\1]({up}/\1.md)", plain)
+    origin = {place: name for name, place in COPIED.items()}.get(uri, f"docs/{uri}")
+    return LINK.sub(lambda link: f"]({_relocate(origin, uri, link[1])}", plain)
 
 
 def list_rooms() -> dict[str, Path]:
@@ -109,6 +132,14 @@ def _link_module(name: str) -> str:
     return f"[`{name}`][{name}]" if is_described else f"`{name}`"
 
 
-def _locate_on_site(target: str) -> str:
-    """Return where the site holds a file of the repository."""
-    return target.lower() if target in TOP_PAGES else f"source/{target}"
+def _find_target(origin: str, link: str) -> str:
+    """Return the place in the repository to which a page's link leads."""
+    return os.path.normpath(os.path.join(os.path.dirname(origin), link))
+
+
+def _relocate(origin: str, uri: str, link: str) -> str:
+    """Return a link of a page of the repository as it is right on the site."""
+    target = _find_target(origin, link)
+    place = COPIED.get(target) or target.removeprefix("docs/")
+    place = place if place != target or target in COPIED else f"source/{target}"
+    return os.path.relpath(place, os.path.dirname(uri) or ".")

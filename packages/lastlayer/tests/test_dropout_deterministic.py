@@ -24,7 +24,7 @@ MANY, FEW = 12, 3  # particles: more and fewer than the 4 features
 def ode_right_hand_side(
     theta: np.ndarray, features: np.ndarray, targets: np.ndarray, prior_variance: np.ndarray
 ) -> np.ndarray:
-    """Return docs/maths.md (7) for prior mean zero, particles as rows."""
+    """Return maths.md (7) for prior mean zero, particles as rows."""
     J = len(theta)
     m = theta.mean(axis=0)
     d = theta - m

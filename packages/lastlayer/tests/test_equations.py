@@ -1,4 +1,4 @@
-"""Equation numbers cited in docstrings are those of docs/maths.md."""
+"""Equation numbers cited in docstrings are those of docs/explanations/maths.md."""
 
 import re
 from itertools import chain
@@ -8,13 +8,13 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[3]
 SOURCE = ROOT / "packages/lastlayer/src/lastlayer"
-MATHS = (ROOT / "docs/maths.md").read_text(encoding="utf-8")
+MATHS = (ROOT / "docs/explanations/maths.md").read_text(encoding="utf-8")
 NUMBERS = [int(n) for n in re.findall(r"\\tag\{(\d+)\}", MATHS)]
 CITING = [
     path
     for folder in ("packages", "benchmarks")
     for path in sorted((ROOT / folder).rglob("*.py"))
-    if "docs/maths.md (" in path.read_text(encoding="utf-8")
+    if "maths.md (" in path.read_text(encoding="utf-8")
 ]
 
 
@@ -24,9 +24,9 @@ def test_every_equation_has_a_number_in_order() -> None:
 
 @pytest.mark.parametrize("path", CITING, ids=lambda path: path.stem)
 def test_cited_equations_exist(path: Path) -> None:
-    """As "docs/maths.md (7)", or as "docs/maths.md (9) and (12)"."""
+    """As "maths.md (7)", or as "maths.md (9) and (12)"."""
     text = path.read_text(encoding="utf-8")
-    lists = re.findall(r"docs/maths\.md ((?:\(\d+\)(?:, | and )?)+)", text)
+    lists = re.findall(r"maths\.md ((?:\(\d+\)(?:, | and )?)+)", text)
     cited = {int(n) for numbers in lists for n in re.findall(r"\d+", numbers)}
     assert cited <= set(NUMBERS)
 

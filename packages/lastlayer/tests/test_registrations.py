@@ -1,4 +1,4 @@
-"""The comparisons of docs/trust.md, which were registered before their results were looked at."""
+"""The comparisons that were registered before their results were looked at: docs/explanations."""
 
 from hashlib import sha256
 from pathlib import Path

@@ -69,13 +69,6 @@ def test_verdicts_are_counted_alike_everywhere() -> None:
         assert re.search(f"{good}{bad} as printed", text), page
 
 
-def test_readme_is_short_and_leads_on_to_five_pages() -> None:
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
-    assert len(text.split()) <= 700
-    _, _, reading = text.partition("## Read on")
-    assert len(re.findall(r"^- \[", reading.partition("\n## ")[0], re.MULTILINE)) == 5
-
-
 def test_citation_file_is_complete() -> None:
     """What version 1.2.0 of the Citation File Format requires, and a year for each reference."""
     citation = read_citation()
@@ -91,7 +84,7 @@ def test_implemented_article_is_cited_alike_everywhere() -> None:
     assert f"year = {{{article['year']}}}" in listed
     assert f"doi = {{{article['doi']}}}" in listed
     number = article["url"].rpartition("/")[2]
-    for page in ("docs/index.md", "docs/paper.md"):
+    for page in ("docs/index.md", "docs/explanations/paper.md"):
         text = (ROOT / page).read_text(encoding="utf-8")
         assert f"({article['year']})" in text, page
         assert f"arXiv:{number}" in text, page

@@ -1,7 +1,8 @@
-"""README and docs are executed, and what they show is compared with what is printed.
+"""README, docs and the pages of benchmarks: blocks are executed, links and commands are checked.
 
-Blocks of one page run in order in one temporary folder and one namespace. Commands of `make` are
-checked against the Makefile instead: the tests are themselves run by one of them.
+Blocks of one page run in order in one temporary folder and one namespace; what a page shows is
+compared with what is printed. Commands of `make` are checked against the Makefile instead: the
+tests are themselves run by one of them. Of `text` blocks, commands and options must exist.
 """
 
 import ast
@@ -13,23 +14,32 @@ import shlex
 import subprocess
 import sys
 import tomllib
-from dataclasses import fields
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+import typer
+from scripts.count_words import ROOT, count_words
 
-from equivocal.network import TrainingSettings
+from equivocal.cli import build_app
 from needs import needs
 
-ROOT = Path(__file__).resolve().parents[4]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PAGES += sorted((ROOT / "benchmarks").glob("*.md"))
 # pages that train or sample for more than ten seconds: `make test-longer`, and `.ci/run`
-LONG = {"ask", "constructions", "doubt", "german", "people", "sampling", "scaling", "suites"}
-LONG |= {"network_flow", "files", "network", "study", "surviving", "tutorial", "worlds"}
-BLOCK = re.compile(r"^```(\w+)([^\n]*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+LONG = {"ask", "doubt", "german", "measures", "posterior", "reproduce", "runs", "sampling"}
+LONG |= {"tutorial", "worlds"}
+NEEDED = {"english": "language model", "posterior": "torch"}
+BLOCK = re.compile(r"^```(\w*)([^\n]*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+COMMAND = re.compile(r"^\$ ((?:equivocal|python) (?:.*\\\n)*.*)$", re.MULTILINE)
+LINK = re.compile(r"\]\(([^)#]*)(#[^)]*)?\)")
 SLOW = [
     page for page in PAGES if re.search(r"^```\w+ slow$", page.read_text("utf-8"), re.MULTILINE)
 ]
+
+
+def name_page(page: Path) -> str:
+    return str(page.relative_to(ROOT))
 
 
 def rough(text: str) -> str:
@@ -45,13 +55,14 @@ def run_command(line: str, folder: Path, expected: int) -> str:
         targets = [argument for argument in arguments if "=" not in argument]
         assert all(re.search(rf"^{target}:", makefile, re.MULTILINE) for target in targets)
         return ""
-    assert program == "equivocal", f"unknown program in documentation: {line}"
+    start = ["-m", "equivocal"] if program == "equivocal" else [str(ROOT / arguments.pop(0))]
+    assert program in {"equivocal", "python"}, f"unknown program in documentation: {line}"
     result = subprocess.run(
-        [sys.executable, "-m", "equivocal", *arguments],
+        [sys.executable, *start, *arguments],
         cwd=folder,
         capture_output=True,
         text=True,
-        env=os.environ | {"JAX_PLATFORMS": "cpu", "COLUMNS": "80"},
+        env=os.environ | {"JAX_PLATFORMS": "cpu", "COLUMNS": "80", "PYTHONIOENCODING": "utf-8"},
         timeout=600,
         check=False,
     )
@@ -91,45 +102,87 @@ def run_page(page: Path, folder: Path, *, slow: bool) -> None:
             run_console(body, folder, expected=2 if "fails" in note else 0)
         elif language == "python":
             run_python(body, namespace, page)
+        elif language == "toml":
+            tomllib.loads(body)
+        else:
+            assert language == "text", f"{page.name}: a block without a mark"
 
 
 @pytest.mark.parametrize(
     "page",
     [
-        pytest.param(page, marks=pytest.mark.longer if page.stem in LONG else (), id=page.name)
+        pytest.param(
+            page, marks=pytest.mark.longer if page.stem in LONG else (), id=name_page(page)
+        )
         for page in PAGES
     ],
 )
 def test_page_runs_from_top_to_bottom(
     page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if page.stem == "english":
-        needs("language model")
+    if page.stem in NEEDED:
+        needs(NEEDED[page.stem])
     monkeypatch.chdir(tmp_path)
     run_page(page, tmp_path, slow=False)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("page", SLOW, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", SLOW, ids=name_page)
 def test_slow_blocks_run_too(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     run_page(page, tmp_path, slow=True)
 
 
-def test_every_setting_stands_in_the_table_with_its_defaults() -> None:
-    text = (ROOT / "docs" / "network.md").read_text(encoding="utf-8")
-    for field in fields(TrainingSettings):
-        row = re.search(rf"^\| `{field.name}` \| (.+?) \| (.+?) \| (.+?) \|", text, re.MULTILINE)
-        assert row, field.name
-        for cell, recipe in zip(row.groups(), ("fast", "paper", "sg2018"), strict=True):
-            value = getattr(TrainingSettings(recipe=recipe), field.name)
-            shown = cell.strip("`").replace(",", "")
-            read = shown if isinstance(value, str) else tomllib.loads(f"x = {shown}")["x"]
-            assert read == value, (field.name, recipe)
+@pytest.mark.parametrize("page", PAGES, ids=name_page)
+def test_commands_and_options_exist(page: Path) -> None:
+    """Those that are shown in blocks; some take too long to be run."""
+    for language, _, body in BLOCK.findall(page.read_text(encoding="utf-8")):
+        for line in COMMAND.findall(body) if language in {"text", "console"} else ():
+            program, *words = shlex.split(line.replace("\\\n", " "), comments=True)
+            if program == "equivocal":
+                check_options(words, line)
+            elif words[0] == "-m":
+                assert find_spec(words[1]), line
+            else:
+                assert (ROOT / words[0]).is_file(), line
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def check_options(words: list[str], line: str) -> None:
+    """Assert that the command line has a command and its options."""
+    if "--english" in words:  # `ask --english` is `english ask`
+        words = ["english", *(word for word in words if word != "--english")]
+    command = typer.main.get_command(build_app())
+    while hasattr(command, "commands"):
+        assert words[0] in command.commands, line
+        command = command.commands[words.pop(0)]
+    known = {name for parameter in command.params for name in parameter.opts}
+    known |= {name for parameter in command.params for name in parameter.secondary_opts}
+    assert {word for word in words if word.startswith("--")} <= known, line
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_page)
 def test_links_lead_somewhere(page: Path) -> None:
-    for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
+    """Anchors too, by the headings of the page."""
+    for target, anchor in LINK.findall(page.read_text(encoding="utf-8")):
         if not target.startswith("http"):
-            assert (page.parent / target).exists(), target
+            place = (page.parent / target).resolve() if target else page
+            assert place.exists(), target
+            if anchor:
+                assert anchor in list_anchors(place), f"{target}{anchor}"
+
+
+def list_anchors(page: Path) -> set[str]:
+    """The anchors of a page's headings, as GitHub and the site make them."""
+    text = BLOCK.sub("", page.read_text(encoding="utf-8"))
+    heads = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
+    plain = (re.sub(r"[^\w\- ]", "", head.lower()) for head in heads)
+    return {f"#{head.replace(' ', '-')}" for head in plain}
+
+
+def test_docs_are_short() -> None:
+    words = count_words()
+    assert words["README.md"] <= 600
+    assert sum(words.values()) <= 30_000
+    assert len(words) <= 18
+    long = {name for name, number in words.items() if number > 2_500}
+    assert long <= {"docs/explanations/maths.md"}

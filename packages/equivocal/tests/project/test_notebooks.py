@@ -14,8 +14,6 @@ NOTEBOOKS = Path(__file__).resolve().parents[4] / "docs" / "notebooks"
 @pytest.mark.parametrize(
     ("name", "cells", "printed"),
     [
-        pytest.param("paper_story", 20, "the pizza", marks=pytest.mark.longer),
-        pytest.param("own_world", 10, "Reads: the ", marks=pytest.mark.longer),
         pytest.param("talk", 14, "by hand 0.477", marks=pytest.mark.longer),
     ],
 )

@@ -12,13 +12,13 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 import typer
-from docs.tools.gallery import ROOT, find_entries, parse_commands
+from docs.tools.keys import SOURCE, read_fields
+from docs.tools.pictures import IMAGES, ROOT, load_pictures
 
 from equivocal.cli import build_app
 from needs import needs
 
 DOCS = ROOT / "docs"
-GALLERY = (DOCS / "gallery.md").read_text(encoding="utf-8")
 FETCHED = {"script": "src", "link": "href", "img": "src", "iframe": "src", "source": "src"}
 MEGABYTE = 1 << 20
 
@@ -125,33 +125,34 @@ def public_names(module: Path) -> list[str]:
 def test_search_finds_what_is_written(built: Path) -> None:
     index = json.loads((built / "search" / "search_index.json").read_text(encoding="utf-8"))
     found = {entry["location"].partition("#")[0] for entry in index["docs"]}
-    assert {"tutorial.html", "maths.html", "reference/lastlayer.html"} <= found
+    assert {"guides/tutorial.html", "reference/lastlayer.html", "benchmarks/peers.html"} <= found
 
 
-def test_every_picture_is_in_the_gallery_with_its_command() -> None:
-    shown = {image for entry in find_entries(GALLERY) for image in entry.images}
-    assert shown == set((DOCS / "images").rglob("*.png"))
-    assert sum(image.stat().st_size for image in shown) < 6 * MEGABYTE
+def test_every_picture_is_shown_and_has_its_command() -> None:
+    pages = [ROOT / "README.md", *DOCS.rglob("*.md"), *ROOT.glob("benchmarks/*.md")]
+    shown = {
+        (page.parent / image).resolve()
+        for page in pages
+        for image in re.findall(r"!\[[^\]]*\]\(([^)]+)\)", page.read_text(encoding="utf-8"))
+    }
+    assert shown == {path for path in IMAGES.rglob("*") if path.is_file()}
+    assert shown == {IMAGES / name for name in load_pictures()}
+    assert sum(image.stat().st_size for image in shown) < 2 * MEGABYTE
 
 
-def test_commands_of_the_gallery_exist() -> None:
-    for entry in find_entries(GALLERY):
-        for program, *words in parse_commands(entry.block):
-            assert program in {"equivocal", "python"}
-            if program == "python":
-                assert words[0] == "-c" or (ROOT / words[0]).is_file()
-                continue
-            command = typer.main.get_command(build_app())
-            while hasattr(command, "commands"):
-                command = command.commands[words.pop(0)]
-            known = {name for parameter in command.params for name in parameter.opts}
-            assert {word for word in words if word.startswith("--")} <= known, entry.block
+def test_reference_explains_every_key_of_a_world_and_every_setting() -> None:
+    for file, name in (
+        ("world/schema.py", "WorldFile"),
+        ("network/settings.py", "TrainingSettings"),
+    ):
+        assert not [field.name for field in read_fields(SOURCE / file, name) if not field.comment]
 
 
 def test_formulas_can_be_set() -> None:
     """KaTeX sets each of them, in Node.js."""
     needs("node")
-    text = re.sub(r"^```.*?^```", "", (DOCS / "maths.md").read_text("utf-8"), flags=re.M | re.S)
+    text = (DOCS / "explanations" / "maths.md").read_text("utf-8")
+    text = re.sub(r"^```.*?^```", "", text, flags=re.M | re.S)
     display = re.findall(r"^\$\$\n(.*?)\n\$\$$", text, re.M | re.S)
     inline = re.findall(r"(?<!\$)\$([^$\n]+)\$(?!\$)", text)
     assert len(display) > 15

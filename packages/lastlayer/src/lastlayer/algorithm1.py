@@ -1,6 +1,6 @@
 """Algorithm 1 of "Ensemble Kalman filter for uncertainty in human language comprehension".
 
-The paper's own equation numbers are written as "eq. 14", those of docs/maths.md as (9). An ensemble
+The paper's own equation numbers are written as "eq. 14", those of maths.md as (9). An ensemble
 θ¹ … θᴶ with mean m follows the equation of eq. 13 by Trotter splitting with step Δτ,
 
     θ' = θ − ½Δτ P̂ Ψᵀ ( M Ψ(θ − m) + 2 (μ[y] − t) )                                (9), eq. 15
@@ -14,7 +14,7 @@ M = (Δτ ΨP̂Ψᵀ + μ[R]⁻¹)⁻¹, which tends to μ[R] as Δτ → 0, as 
 is the paper's M = (Δτ ΨP̂Ψᵀ + μ[R])⁻¹, which tends to μ[R]⁻¹.
 
 `take_literal_step` is this with the paper's N×N matrix. `step` builds none: with P̂ = FFᵀ,
-docs/maths.md (13), the first line needs F (I + Δτ FᵀHF)⁻¹ FᵀH(θ − m) with H = Ψᵀ W Ψ, W = μ[R] or
+maths.md (13), the first line needs F (I + Δτ FᵀHF)⁻¹ FᵀH(θ − m) with H = Ψᵀ W Ψ, W = μ[R] or
 μ[R]⁻¹; where J > D the same is P̂ (I + Δτ H P̂)⁻¹ H (θ − m). They agree to round-off:
 
 >>> rng = np.random.default_rng(0)
@@ -32,7 +32,7 @@ Only the deviations are tamed: the mean's step is explicit and needs Δτ λ_max
 `step_size=None` each step takes Δτ = ½ / (λ_max(P̂H) + λ_max(P̂P₀⁻¹)), at most ½ and at the end
 0.05 (`limit_step`). Means that a longer step throws out are noticed (`divergence`).
 
-With ρ > 0 the limit is not the posterior: E P̂ = (1−ρ) P + ρ diag P (docs/maths.md, "The limit that
+With ρ > 0 the limit is not the posterior: E P̂ = (1−ρ) P + ρ diag P (maths.md, "The limit that
 dropout has"). `dropout_schedule="settle"` lowers ρ to 0 as the spread settles, and has the
 posterior's Gaussian as its limit, where J > D. Use this sampler to follow the paper
 (`algorithm1_run` runs it); for the posterior itself, `variational` needs fewer steps.

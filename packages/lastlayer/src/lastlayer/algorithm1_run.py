@@ -3,7 +3,7 @@
 The paper stops when ‖P̂_{s+1} − P̂_s‖₂ / ‖P̂_s‖₂ < ε, which any ensemble meets if its steps are short
 enough. Here that change is divided by Δτ, and an output has converged only if, besides, the
 equations of the fixed point hold where it stopped (`divergence`). One step is in `algorithm1`,
-docs/maths.md (9) and (10).
+maths.md (9) and (10).
 """
 
 from typing import Any

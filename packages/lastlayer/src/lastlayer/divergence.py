@@ -6,7 +6,7 @@ seldom followed by another: where rows are saturated, H is nearly zero. What tel
 
     U = μ[−log p(t | θ) + ½ (θ − m₀)ᵀ P₀⁻¹ (θ − m₀)]
 
-of the ensemble. Along the differential equation, docs/maths.md (7), U − ½ log det P falls, however
+of the ensemble. Along the differential equation, maths.md (7), U − ½ log det P falls, however
 far from the prior the posterior is and however many rows there are; at the posterior U is D/2 above
 its minimum. So a step has thrown an ensemble out if U then exceeds its lowest value so far by
 more than D nats and a tenth (`RISE`), the latter for the noise of dropout, which grows with U. On
@@ -15,7 +15,7 @@ stable length raised it by hundreds of D. An output has diverged if a step threw
 mean has come back to where most of the posterior is.
 
 **Converged.** The covariance has settled (`algorithm1_run`), and the equations of the fixed
-point, docs/maths.md (5), with averages over the ensemble, hold to `MEAN_CLOSE` and
+point, maths.md (5), with averages over the ensemble, hold to `MEAN_CLOSE` and
 `VARIANCE_CLOSE`, both above what a step Δτ ≤ 0.05 adds. They are evaluated once, at
 the end, in the span of the deviations.
 """

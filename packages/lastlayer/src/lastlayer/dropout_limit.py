@@ -3,7 +3,7 @@
 Both half steps of `algorithm1` are affine in a particle once the averages over the
 ensemble are known, so an ensemble that starts as N(m₀, P₀) stays Gaussian, and in the limit J → ∞
 its mean m and covariance P determine it. Dropping a fraction ρ of the deviations' entries keeps
-their variances and thins their covariances, docs/maths.md (11):
+their variances and thins their covariances, maths.md (11):
 
     P̂ = (1 − ρ) P + ρ diag(P)
 
@@ -17,7 +17,7 @@ where Q = P̂' (Δτ diag(P̂') + I)⁻¹. No random number is drawn. A finite e
 order J^(−1/2), and takes slightly shorter steps, since noise makes λ_max larger.
 
 This is the limit J → ∞ at every step. It does not tend to the posterior as τ → ∞ unless ρ = 0:
-docs/maths.md (27) has what it tends to, if to anything.
+maths.md (27) has what it tends to, if to anything.
 """
 
 from collections.abc import Iterator

@@ -2,7 +2,7 @@
 
 Draws from N(m, GGᵀ) are
 
-    θ_j = m + √(J−1) G e_j,   E = (e_1 … e_J),  E 1 = 0,  E Eᵀ = I          docs/maths.md (16)
+    θ_j = m + √(J−1) G e_j,   E = (e_1 … e_J),  E 1 = 0,  E Eᵀ = I          maths.md (16)
 
 E is the orthonormal factor of a centred Gaussian matrix, so it is uniformly distributed over all
 such matrices, and the ensemble's mean and covariance are m and GGᵀ to round-off. That needs J > r,

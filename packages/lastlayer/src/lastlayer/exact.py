@@ -1,6 +1,6 @@
 """Hamiltonian Monte Carlo: draws from the exact posterior, for all outputs at once.
 
-    θ = m + G z,    z by trajectories of docs/maths.md (22) and a Metropolis test
+    θ = m + G z,    z by trajectories of maths.md (22) and a Metropolis test
 
 N(m, GGᵀ) is the Gaussian that `variational` finds, for the weights of all classes of a softmax the
 one of `softmax`; in its coordinates the posterior is nearly N(0, I), so that a few leapfrog steps
@@ -15,7 +15,7 @@ Programs run for `ROUND` transitions and for groups of one size, both of which t
 determines: another seed compiles nothing. Draws of an output are kept until it is done.
 
 J particles are draws, spread evenly over the chains. Mean and covariance are those of all draws
-with Stein's identities as control variates, docs/maths.md (23): with u(z) = ½|z|² − U(z), which is
+with Stein's identities as control variates, maths.md (23): with u(z) = ½|z|² − U(z), which is
 constant where the posterior is Gaussian, and w = Gz,
 
     E[w] = E[G∇u],        E[wwᵀ] = GGᵀ + E[w (G∇u)ᵀ].

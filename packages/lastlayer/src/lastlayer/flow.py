@@ -1,7 +1,7 @@
 """One damped step of Gaussian variational inference: the exact flow with frozen H and g.
 
 The deterministic sampler (arXiv:2309.04742) moves the mean m and the deviations of an ensemble by
-docs/maths.md (7), here with the prior N(0, I),
+maths.md (7), here with the prior N(0, I),
 
     dθ/dτ = −½ P (H (θ − m) + 2g) − ½ P (θ + m) + ½ (θ − m)
 
@@ -10,7 +10,7 @@ in closed form. Let P = G Gᵀ, A = H + I, S = GᵀAG = V Λ Vᵀ, g̃ = g + m, 
 
     m ← m − G V diag(s / (1 − s + sΛ)) Vᵀ Gᵀ g̃      G ← G V diag((1 − s + sΛ)^(−½)) Vᵀ     (15)
 
-that is P⁻¹ ← (1−s) P⁻¹ + s A, docs/maths.md (14). Stable for every s in (0, 1]; its fixed point is
+that is P⁻¹ ← (1−s) P⁻¹ + s A, maths.md (14). Stable for every s in (0, 1]; its fixed point is
 P⁻¹ = A, g̃ = 0. An ensemble m + √(J−1) G E with E Eᵀ = I, E 1 = 0 (16) follows the same flow with E
 unchanged, because the symmetric root in (15) multiplies G from the right. Where no particle is
 watched any other root C, C Cᵀ = ((1−s) I + s S)⁻¹, gives the same P; the Cholesky factor taken here
@@ -18,7 +18,7 @@ costs a tenth of V and Λ.
 
 Three additions make it converge in about ten steps where (15) alone needs fifty:
 
-- Line search on s with the evidence bound, docs/maths.md (4), as merit,
+- Line search on s with the evidence bound, maths.md (4), as merit,
       L(m, P) = Σ_n E[log p(t_n | θ)] − ½ (tr P + |m|²) + ½ log det P + const.
 - Mean corrections m ← m − α P g̃(m) at the new P (`correct_mean`), which cost N·D each after
   one product of N·D²; the loss they lower is watched, and a step that raised it is taken again,

@@ -1,6 +1,6 @@
 """The diagnostics of a run, as numbers and as one sentence that says whether to trust it.
 
-`_describe` words every verdict; docs/maths.md, "Diagnostics", explains the numbers.
+`_describe` words every verdict; maths.md, "Diagnostics", explains the numbers.
 """
 
 from dataclasses import dataclass, field, fields

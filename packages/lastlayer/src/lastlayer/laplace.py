@@ -2,7 +2,7 @@
 
     m = argmax log p(t | θ) + log N(θ; m₀, P₀)          P⁻¹ = Ψᵀ diag(c y(1−y)) Ψ + P₀⁻¹ at m
 
-which is docs/maths.md (5) with the averages of (6) taken at the mean.
+which is maths.md (5) with the averages of (6) taken at the mean.
 
 L-BFGS finds all modes at once (`prior.Fit`), in coordinates where one
 eigenbasis makes every posterior nearly round; one pass sums the curvature of each output, K N D²;

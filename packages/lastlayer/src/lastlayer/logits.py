@@ -1,7 +1,7 @@
 """Averages over logits: of the logistic function over a Gaussian, and of the likelihood of yes/no.
 
 A logistic variable is a normal one with a random scale 2λ, λ Kolmogorov–Smirnov distributed
-(Andrews and Mallows 1974, J. R. Stat. Soc. B 36:99). With density f of λ, docs/maths.md (17),
+(Andrews and Mallows 1974, J. R. Stat. Soc. B 36:99). With density f of λ, maths.md (17),
 
     σ(a) = ∫ Φ(a / 2λ) f(λ) dλ,
 
@@ -17,7 +17,7 @@ nodes that were fitted to σ do as well (`FITTED`; as Monahan and Stefanski 1992
 Handbook of the Logistic Distribution). Gauss–Hermite nodes in a need ever more of them as v grows
 (logit standard deviations of 20 occur under weak priors), and miss silently.
 
-The log-likelihood of a yes/no output, docs/maths.md (2), is written as a sum of terms of one sign,
+The log-likelihood of a yes/no output, maths.md (2), is written as a sum of terms of one sign,
 
     log p(t | a) = t a − c log(1 + e^a)
                  = −( t max(−a, 0) + (c − t) max(a, 0) + c log(1 + e^(−|a|)) ),

@@ -1,7 +1,7 @@
 """Network flow: the exact flow for all weights of a network, without derivatives of the network.
 
 Any network is a function f from its D weights to the logits of all rows and outputs. An ensemble
-θ_j = m + √(J−1) d_j about the trained weights m₀ follows docs/maths.md (15), with the deviations of
+θ_j = m + √(J−1) d_j about the trained weights m₀ follows maths.md (15), with the deviations of
 the network's own logits in place of Ψd:
 
     z_j = ( f(θ_j) − mean f(θ) ) / √(J−1)                                        rows × outputs
@@ -25,7 +25,7 @@ independent between parts. The price is 2J passes through the network for each p
 
 s is chosen for each part (and output, where a part has one) by Aitken's relaxation of S − I, as in
 `flow.py`, beginning with ½ and at most 0.95; it is halved as long as the evidence bound,
-docs/maths.md (4) with log det over the spanned directions, would fall by more than `SLACK` per
+maths.md (4) with log det over the spanned directions, would fall by more than `SLACK` per
 direction. These constants affect the number of steps. Particles start close together, because far
 from the trained weights differences of logits do not tell the slopes near them.
 """

@@ -9,7 +9,7 @@ For a new row ψ the logits are ψ·θ_k. With y = σ(ψ·θ_k) (or a softmax ov
                  expected     E[H(y)]            what more rows would not remove (aleatoric)
                  information  H(E[y]) − E[H(y)]  mutual information with the weights (epistemic)
 
-This is docs/maths.md (25), computed in `predictions`. Particles of a Gaussian are drawn when they
+This is maths.md (25), computed in `predictions`. Particles of a Gaussian are drawn when they
 are first used. A posterior is saved as one safetensors file: a Gaussian's mean and factor, from
 which particles can be drawn again, else particles and moments; all else is JSON in the header.
 Files are untrusted: shapes are checked before an array is read, values afterwards.

@@ -1,4 +1,4 @@
-"""What a posterior answers about new rows: docs/maths.md (25), from a Gaussian or from particles.
+"""What a posterior answers about new rows: maths.md (25), from a Gaussian or from particles.
 
 With y = σ(ψ·θ_k), or a softmax over k, for a row ψ:
 

@@ -13,7 +13,7 @@ has the posterior N(m, P), with one eigenbasis for all. Let ρ² be the narrowes
 
     P = B diag(1/(r S + 1/x)) Bᵀ,    r = Σ c E[y(1−y)] / Σ c,    Ψᵀ(c E[y] − t) + (m − m₀)/v = 0.
 
-That is docs/maths.md (5) with E[y(1−y)] replaced by its mean r over rows, at the v before. Over a
+That is maths.md (5) with E[y(1−y)] replaced by its mean r over rows, at the v before. Over a
 logit of mean a and variance s² = ψᵀPψ, E[y] ≈ σ(κa) with κ = 1/√(1 + πs²/8) (MacKay 1992, Neural
 Computation 4:720). For K classes s² is the mean over classes, and r is K/(K−1) times as large: the
 contrasts of equally probable classes have that much more curvature than y(1−y).

@@ -2,7 +2,7 @@
 
     t_nk ~ Bernoulli(σ(ψ_n · θ_k))  or  t_n ~ Softmax((ψ_n · θ_k)_k),    θ_k ~ N(m₀ₖ, diag(v))
 
-docs/maths.md (1). With w_k = (θ_k − m₀ₖ)/√v, docs/maths.md (3), this has the prior N(0, I),
+maths.md (1). With w_k = (θ_k − m₀ₖ)/√v, maths.md (3), this has the prior N(0, I),
 features ψ_n √v and logits ψ_n·m₀ₖ + (ψ_n √v)·w_k. Samplers work on w, so that they need not care
 about the scale of a prior or of a feature; `Problem.to_weights` turns w back into weights.
 """

@@ -2,7 +2,7 @@
 
 Outputs share features, so that a step can be two wide matrix products (`Shared`). With the
 products of each row's features, Φ = (ψ_i ψ_j) for i ≤ j, the variances of all logits and
-the curvatures of all outputs are, docs/maths.md (26),
+the curvatures of all outputs are, maths.md (26),
 
     v = vec(P) Φ,          vec(H) = (c E[y(1−y)]) Φᵀ,
 

@@ -1,6 +1,6 @@
 """The mode of a softmax, and the Gaussian N(m, GGᵀ) nearest its posterior, over all K·D weights.
 
-The Gaussian is where docs/maths.md (5) holds, with the curvature between classes, (19),
+The Gaussian is where maths.md (5) holds, with the curvature between classes, (19),
 
     H = Σ_n c_n (diag E[y_n] − E[y_n y_nᵀ]) ⊗ ψ_n ψ_nᵀ.
 

@@ -2,7 +2,7 @@
 
 It replaces a network's last linear layer: features in; out come the columns of `outputs`, side by
 side, so that they pass through whatever the network does with its logits. For a Gaussian posterior
-of yes/no outputs E σ(a) = Σ_i w_i Φ(μ / √(v + s_i²)), docs/maths.md (18); others average over
+of yes/no outputs E σ(a) = Σ_i w_i Φ(μ / √(v + s_i²)), maths.md (18); others average over
 particles. Unfamiliarity is that of `unfamiliar`, in double precision as there.
 """
 

@@ -1,7 +1,7 @@
 """Hamiltonian Monte Carlo in coordinates of a Gaussian, for many outputs and chains at once.
 
 With the Gaussian N(m, GGᵀ) that fits the posterior best, θ = m + G z has nearly the law N(0, I) in
-z. Trajectories move z by the potential of docs/maths.md (22),
+z. Trajectories move z by the potential of maths.md (22),
 
     U(z) = Σ_n [log p(t_n | m) − log p(t_n | m + G z)] + mᵀG z + ½ zᵀGᵀG z,
 

@@ -15,7 +15,7 @@ has a finite leverage (at most D for a row of ordinary size), and a change of sc
 Of rows that are exchangeable with the held-out ones, a share of at most about α has p ≤ α (Vovk,
 Gammerman & Shafer 2005, Algorithmic Learning in a Random World, §2.2; exactly so but for E and sd,
 which are taken from the same held-out rows). No row can have p below 1/(n + 1): 19 held-out rows
-are needed to flag any at 5 %. docs/trust.md says how often strange rows were found.
+are needed to flag any at 5 %. docs/explanations/doubt.md says how often strange rows were found.
 """
 
 from typing import NamedTuple

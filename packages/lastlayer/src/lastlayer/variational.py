@@ -1,6 +1,6 @@
 """The fixed point: the Gaussian N(m, P) that fits the posterior best. One route for every size.
 
-It is the limit of infinitely many particles, docs/maths.md (5), with g and H of (6) by quadrature
+It is the limit of infinitely many particles, maths.md (5), with g and H of (6) by quadrature
 along each row's logit:
 
     P⁻¹ = Ψᵀ diag(c E[y(1−y)]) Ψ + P₀⁻¹          Ψᵀ(c E[y] − t) + P₀⁻¹ (m − m₀) = 0
@@ -11,7 +11,7 @@ For yes/no outputs there is only one such point, since the bound (4) is concave 
 of P (Challis and Barber 2013, JMLR 14:2239). Applies to any number of rows and features, separable
 data included; what it cannot see is skewness, and `info` says when that matters. Particles
 
-    θ_j = m + √(J−1) G e_j,   E Eᵀ = I,  E 1 = 0          docs/maths.md (16)
+    θ_j = m + √(J−1) G e_j,   E Eᵀ = I,  E 1 = 0          maths.md (16)
 
 are drawn when they are first used, with exactly these moments where J > D.
 

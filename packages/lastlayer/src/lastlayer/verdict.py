@@ -1,7 +1,7 @@
 """Whether a Gaussian is enough: how far the posterior's variances are from those of N(m, P).
 
 In coordinates z of the Gaussian its covariance is I. By Stein's identity the posterior's own
-exceeds it, on the average over the D directions, by docs/maths.md (24),
+exceeds it, on the average over the D directions, by maths.md (24),
 
     shift = (E[z·∇u] − |E[∇u]|²) / D,          u(z) = ½|z|² − U(z),
 

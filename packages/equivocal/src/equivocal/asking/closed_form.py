@@ -1,6 +1,6 @@
 """The beliefs of Gaussian ensembles in closed form, so that JavaScript computes the same numbers.
 
-An output unit's logit over an ensemble of last layers is N(μ, s²), so with y = σ(a), docs/maths.md
+An output unit's logit over an ensemble of last layers is N(μ, s²), so with y = σ(a), maths.md
 (17) and (18), scales 2λ_i and weights w_i of a Gauss quadrature, κ_i² = s² + (2λ_i)², z_i = μ/κ_i:
 
     bayes      E[y] = Σ w_i Φ(z_i)                 low, high   5 % and 95 % quantile of y

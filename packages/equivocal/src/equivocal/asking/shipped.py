@@ -1,6 +1,6 @@
 """The networks that come with the package, read from one safetensors file for each world.
 
-`docs/stored_networks.md` has the format, `scripts/ship_networks.py` makes the files. Everything an
+docs/maintainers/architecture.md has the format, scripts/ship_networks.py makes them. Everything an
 answer needs is in them: weights, and the ensembles of every prior variance and stop (a sampler step
 or "converged"), stored as the few directions in which the data changed the prior.
 """

@@ -105,7 +105,7 @@ def _compute_logits(
 def cut_into_parts(model: SentenceGestalt, layers: str) -> list[np.ndarray]:
     """Return the indices of weights: of the last layer by output, of every hidden layer together.
 
-    A part moves at once; J particles span J − 1 directions of it (docs/network_flow.md).
+    A part moves at once; J particles span J − 1 directions of it (maths.md (20)).
     """
     tree = _select_weights(model, layers)
     at = _unflatten(tree, np.arange(ravel_pytree(tree)[0].size))

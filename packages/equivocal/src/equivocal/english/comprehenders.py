@@ -1,5 +1,5 @@
 """Comprehenders of one query network: ways to get beliefs from its features ψ, none of which is new
-to a reader of docs/peers.md but the posteriors of `lastlayer`.
+to a reader of benchmarks/peers.md but the posteriors of `lastlayer`.
 
     trained network         its own last layer; with a temperature; trained on smoothed labels
     ridge, bagged ridge     maximum a posteriori on ψ; ten of them on sentences drawn anew

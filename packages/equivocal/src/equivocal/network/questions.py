@@ -4,7 +4,7 @@ Each distinct prefix and question is computed exactly once. Sentences form a tre
 (`equivocal.world.queries`). `compute_gestalts` walks it level by level, so a prefix shared by a
 thousand sentences is processed once. `Questions` then pairs the nodes of the tree with probes;
 equal pairs carry their number as a weight and their mean answer as target, which leaves every
-cross-entropy unchanged (docs/network.md, "Each question once").
+cross-entropy unchanged (maths.md, "The network").
 
 `BatchPlan` cuts a pass over the corpus into batches of sentences, for a scan over steps. A step
 asks every question about every sentence of its batch, as a plain loop would. A question that

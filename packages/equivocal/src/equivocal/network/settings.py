@@ -4,7 +4,7 @@
 gives no detail, does what a plain loop in a common framework does; `fast` takes a fraction of the
 steps; `sg2018` trains as Rabovsky, Hansen & McClelland (2018) did. A new setting is a field of
 `TrainingSettings` with a value in `fast` that leaves its results unchanged; the other recipes list
-only what differs from `fast`. docs/network.md has a table of all of them.
+only what differs from `fast`. The reference has a table of all of them.
 """
 
 from collections.abc import Sequence
@@ -39,8 +39,8 @@ class TrainingSettings:
     """
 
     recipe: str  # a name in RECIPES, which supplies the values that are not given
-    networks: int
-    seed: int
+    networks: int  # how many, from different initial weights
+    seed: int  # decides corpus, held-out part, initial weights and draws
     sentences: int  # size of the sampled corpus, held-out part included
     held_out: float  # share of the sentences kept for early stopping
     epochs: int  # passes over the corpus, at most
@@ -48,14 +48,14 @@ class TrainingSettings:
     batch: int  # sentences in a step; 0: draw questions from the whole corpus instead
     steps: int  # if batch is 0: optimiser steps in an epoch, for a corpus of any size
     questions: int  # if batch is 0: questions drawn for a step
-    loss: Literal["sum", "mean", "total"]  # see `equivocal.network.training`
-    optimiser: Literal["adam", "sgd"]
-    learning_rate: float
+    loss: Literal["sum", "mean", "total"]  # sum or mean over units, or total over a sentence
+    optimiser: Literal["adam", "sgd"]  # sgd: plain gradient descent
+    learning_rate: float  # at the start
     decay_from: float  # share of the steps after which the rate falls to zero; 1: constant rate
     momentum: float  # Adam's β₁, or the momentum of plain gradient descent
     second_moment: float  # Adam's β₂
     decay: Literal["decoupled", "coupled"]  # weight decay apart from the gradient, or added to it
-    weight_decay: float
+    weight_decay: float  # its strength
     through_time: bool  # whether gradients flow back to earlier words
     initial_weights: Literal["glorot", "framework", "uniform"]  # see `network.create_network`
     initial_range: float  # if uniform: the width of the range

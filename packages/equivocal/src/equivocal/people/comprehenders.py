@@ -7,7 +7,7 @@ posterior         a participant is a particle of the converged posterior; also w
                   a sentence counted once (b by sentence)
 deep ensemble     the mean belief of all networks; a single one
 ensemble, b = …   the mean belief of all networks' posteriors, the evidence weighted by b, with
-                  settings on the frontier (docs/doubt.md); a single one each
+                  settings on the frontier (docs/explanations/doubt.md); a single one each
 
 A unit's activation is the degree of belief that it belongs to the answer. Answers are mutually
 exclusive, so the probability that remains after the literal answer and its rival belongs to other

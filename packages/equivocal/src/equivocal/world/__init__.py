@@ -1,6 +1,6 @@
 """Worlds: words, events and sentences with their exact probabilities.
 
-A world is one TOML file (`docs/worlds.md`); `World.load` reads it, and everything else is reached
+A world is one TOML file (docs/guides/worlds.md); `World.load` reads it; everything else is reached
 through `World`. This package does not depend on networks.
 
 Names are imported when first used, so that the command line starts at once.

@@ -442,7 +442,7 @@ def _build_constructions(
 def _comment(text: str, table: "pd.DataFrame", rule: str, *, has_others: bool) -> str:
     """Say in the file what the tables did not say."""
     head = "# Made from tables by `equivocal world from-table`; change anything, then run\n"
-    head += "# `equivocal world check` on this file. Every key is explained in docs/worlds.md.\n\n"
+    head += "# `equivocal world check` on this file. docs/guides/worlds.md explains it.\n\n"
     weighted = [name for name in WEIGHTS if name in table.columns]
     how = {
         (): "The table has no frequencies, so each of its rows counts once.",

@@ -1,8 +1,8 @@
 """The format of a world file: keys, types, and that every name is declared in the same file.
 
 Pydantic checks each value by itself, with the `Scope` of the file as its context; what needs two
-tables is checked in `equivocal.world.checks`. A new key of the format is added here first, then in
-`docs/worlds.md`.
+tables is checked in `equivocal.world.checks`. The comments on fields become the reference of the
+file format (docs/tools/keys.py).
 
 Numbers may be arithmetic, in quotes: numbers, parameters, + - * / and parentheses.
 
@@ -246,7 +246,11 @@ class Rule(_Strict):
     (equally likely), or a table of probabilities.
     """
 
+    # other roles of the same action, and what they must be: a word, a class, a group, absent, or a
+    # list of these; all must fit, and roles may not ask in a circle; without it a rule always fits
     when: dict[str, Some[Filler]] = {}
+    # the fillers: a word, class, group or distribution by name, a list of words and classes (each
+    # word equally likely), or a table of probabilities; absent: the event has no such role
     then: Annotated[
         Annotated[str, _require("filler or distribution"), Tag("(name)")]
         | Annotated[tuple[Filler, ...], Field(min_length=1), Tag("(list)")]
@@ -291,13 +295,17 @@ class ActionSpec(_Strict):
 class ConstructionSpec(_Strict):
     """A way to put an event into words: which roles, in which order, with which markers."""
 
-    name: str
+    name: str  # what it is called; each name once
+    # the roles that are said, in this order; one that the event lacks is skipped
     order: Names[Role]
     actions: Listed[Annotated[str, _require("action")]] | None = None  # None: all of them
-    probability: Probability | None = None  # None: what the other constructions leave
-    # role: how often it is put into words; else always
+    # how often it is chosen; those without share equally what the others leave; for each action
+    # they sum to 1
+    probability: Probability | None = None
+    # role: how often it is said, independently of the others; else always
     mentioned: dict[Role, Probability] = {}
-    # role: function word switched on together with the filler; a table where fillers differ
+    # role: function word switched on together with the filler, or a table with one for each word,
+    # class or group
     markers: dict[
         Role,
         Annotated[
@@ -305,7 +313,7 @@ class ConstructionSpec(_Strict):
             FORMS,
         ],
     ] = {}
-    adds: dict[Role, Listed[Feature]] = {}  # features of the filler in this construction only
+    adds: dict[Role, Listed[Feature]] = {}  # role: features of the filler in this construction only
     form: VerbForm = "third"  # how the action word is spelled in `Sentence.text`
 
     @model_validator(mode="after")
@@ -354,10 +362,10 @@ class NoiseSpec(_Strict):
 class ParameterSpec(_Strict):
     """A number that arithmetic in the file may name, and that can be set when it is loaded."""
 
-    default: Number
-    least: Number = 0.0
-    most: Number = 1.0
-    description: str = ""
+    default: Number  # the value unless another is given
+    least: Number = 0.0  # the least that is accepted
+    most: Number = 1.0  # the largest that is accepted
+    description: str = ""  # what it means, for `equivocal world show`
 
     @model_validator(mode="after")
     def _check_range(self) -> "ParameterSpec":
@@ -370,10 +378,10 @@ class ParameterSpec(_Strict):
 class VerbForms(_Strict):
     """Irregular spellings of a verb; missing forms are made by rule."""
 
-    third: str | None = None
-    past: str | None = None
-    participle: str | None = None
-    progressive: str | None = None
+    third: str | None = None  # by rule: chases, watches, tries
+    past: str | None = None  # by rule: chased, watched, tried
+    participle: str | None = None  # the given past, else by rule
+    progressive: str | None = None  # by rule: chasing, watching, trying
 
 
 class _Named(BaseModel):
@@ -414,24 +422,38 @@ class Declarations(BaseModel):
 class WorldFile(_Strict):
     """One world file, as written."""
 
-    extends: str | None = None  # a world of the package; None once it is merged with that one
+    # a world of the package on which this one builds: tables are merged entry by entry, anything
+    # else takes the place of what is there
+    extends: str | None = None  # None once it is merged with that one
+    # numbers that can be set when the world is loaded; probabilities and weights may be arithmetic
+    # of them in quotes, such as "1 - 2*rare"
     parameters: dict[str, ParameterSpec] = {}
-    name: Annotated[str, Field(pattern=r"\S")]
-    description: str = ""
+    name: Annotated[str, Field(pattern=r"\S")]  # what the world is called
+    description: str = ""  # one line about it, for `equivocal world show`
+    # what can be asked about an event; "action" must be among them, and some action must fill each
     roles: Names[str]
-    features: Names[str] | None = None  # None: in the order in which words use them
-    unused_features: Names[str] = ()  # output units kept although no word has them
-    words: dict[str, Annotated[dict[str, Some[Feature]], Field(min_length=1)]]  # by class
-    groups: dict[str, Some[Member]] = {}  # name: words, classes or other groups
+    # all output features, in order; a feature that is not listed is then an error; by default in
+    # the order in which words use them
+    features: Names[str] | None = None
+    unused_features: Names[str] = ()  # listed features, kept as units although no word has them
+    # [words.CLASS]: each word with its features, no two words the same; a class name stands for all
+    # its words; a word may be a phrase, and must occur in some event
+    words: dict[str, Annotated[dict[str, Some[Feature]], Field(min_length=1)]]
+    groups: dict[str, Some[Member]] = {}  # names for several words, classes or other groups
+    # [distributions.NAME]: probabilities of words, or of absent, for use in several actions
     distributions: dict[str, Distribution] = {}
-    # function word (an input token): its spellings
+    # function words, each an input token without features, and their spellings: the first is
+    # printed, all are understood; a construction must use each
     markers: dict[str, Some[str]] = {}
-    verbs: dict[Word, VerbForms] = {}
-    forms: dict[Word, Listed[str]] = {}  # word: further spellings
+    verbs: dict[Word, VerbForms] = {}  # irregular forms of verbs; others follow rules
+    forms: dict[Word, Listed[str]] = {}  # further spellings of words, such as irregular plurals
+    # [actions.NAME]: what happens, with whom, how often
     actions: Annotated[
         dict[str, Annotated[ActionSpec, BeforeValidator(_sort_keys)]], Field(min_length=1)
     ]
+    # how events are put into words
     constructions: Annotated[
         tuple[ConstructionSpec, ...], Field(min_length=1), AfterValidator(_refuse_same_names)
     ]
+    # [noise.NAME]: how a sentence may be distorted before it is heard, at most once
     noise: dict[str, NoiseSpec] = {}
