@@ -1,47 +1,48 @@
-"""A user's own paradigm: how it is read, and one sentence for each mistake."""
+"""Tables of items and what is expected of them: how they are read, and one sentence per mistake."""
 
 from pathlib import Path
 
 import pytest
 
 from equivocal.measuring.check_items import find_warnings
-from equivocal.measuring.paradigms import load_paradigm, load_table
+from equivocal.measuring.paradigms import Paradigm, load_paradigm
 from equivocal.world import World
 from equivocal.world.from_table import write_world_from_tables
 from lastlayer.errors import UserError
 
-TOML = """
-title = "Who is chased"
+EXPECTATIONS = """
+[mine]
 world = "sg2018"
 
-[conditions]
-likely = ""
-odd = ""
-
-[[findings]]
+[[mine.expected]]
 says = "odd words move more"
 larger = "odd"
 smaller = "likely"
 """
-CSV = """condition,item,sentence,critical_word
+CSV = """condition,item,sentence,critical
 likely,play,the man plays chess,chess
 odd,play,the man plays soup,soup
 """
 
 
-def write(folder: Path, toml: str = TOML, items: str = CSV) -> Path:
-    (folder / "mine.csv").write_text(items)
-    path = folder / "mine.toml"
-    path.write_text(toml)
+def write(folder: Path, expectations: str = EXPECTATIONS, items: str = CSV) -> Path:
+    (folder / "expectations.toml").write_text(expectations)
+    path = folder / "mine.csv"
+    path.write_text(items)
     return path
 
 
-def test_a_paradigm_of_ones_own_is_read(tmp_path: Path) -> None:
+def test_expectations_beside_a_table_are_read(tmp_path: Path, sg2018: World) -> None:
     paradigm = load_paradigm(write(tmp_path))
-    assert paradigm.name == "mine"
-    assert paradigm.items == ("play",)
-    assert paradigm.findings[0].weights == {"odd": 1, "likely": -1}
+    assert (paradigm.name, paradigm.items) == ("mine", ("play",))
+    (expected,) = paradigm.expected
+    assert expected.weights == {"odd": 1, "likely": -1}
+    assert expected.measures == ("semantic_update", "bayesian_surprise", "exact_surprise")
     assert paradigm.rows["odd", "play"].critical == 3
+    other = load_paradigm(write(tmp_path, EXPECTATIONS.replace("mine", "other")), sg2018)
+    assert (other.expected, other.title) == ((), "mine")
+    with pytest.raises(UserError, match="does not say in which world its sentences are"):
+        load_paradigm(tmp_path / "mine.csv")
 
 
 @pytest.mark.parametrize(
@@ -55,113 +56,67 @@ def test_a_paradigm_of_ones_own_is_read(tmp_path: Path) -> None:
 def test_a_source_is_shortened_to_authors_and_year(
     sources: str, short: str, tmp_path: Path
 ) -> None:
-    world = 'world = "sg2018"'
-    paradigm = load_paradigm(
-        write(tmp_path, toml=TOML.replace(world, f"{world}\nsources = {sources}"))
-    )
-    assert paradigm.cite() == paradigm.cite(paradigm.findings[0]) == short
-
-
-def test_the_last_of_two_equal_words_is_critical(tmp_path: Path) -> None:
-    twice = CSV.replace("the man plays chess", "chess the man plays chess")
-    assert load_paradigm(write(tmp_path, items=twice)).rows["likely", "play"].critical == 4
+    text = EXPECTATIONS.replace("[mine]", f"[mine]\nsources = {sources}")
+    paradigm = load_paradigm(write(tmp_path, text))
+    assert paradigm.cite() == paradigm.cite(paradigm.expected[0]) == short
 
 
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("larger", "largr", r"unknown key 'findings.0.largr': did you mean 'larger'\?"),
+        ("larger", "largr", r"\[mine\]: unknown key 'expected.0.largr': did you mean 'larger'\?"),
         ('larger = "odd"', 'larger = "od"', r"unknown condition 'od': did you mean 'odd'\?"),
-        ('larger = "odd"', 'larger = "likely"', "findings.0: name two conditions, larger and"),
+        ('larger = "odd"', 'larger = "likely"', "expected.0: name two conditions, larger and"),
         ('larger = "odd"\n', "", "or give a contrast"),
         ('larger = "odd"', 'larger = "odd"\ncontrast = { odd = 1 }', "or give a contrast"),
         ('larger = "odd"\nsmaller = "likely"', "contrast = { odd = 1 }", "must sum to zero"),
         ('larger = "odd"\nsmaller = "likely"', "contrast = { odd = 0 }", "not all be zero"),
         ('larger = "odd"\nsmaller = "likely"', "contrast = { odd = nan }", "must sum to zero"),
-        ('title = "Who is chased"', "", "'title' is missing"),
+        ("larger", 'measures = ["N400"]\nlarger', "'odd words move more': unknown measure 'N400'"),
+        ('says = "odd words move more"', "", "'expected.0.says' is missing"),
         ('world = "sg2018"', 'world = "sg2017.toml"', "sg2017.toml"),
         ('world = "sg2018"', 'world = "../w.toml"', "leads out of its folder"),
-        ('odd = ""\n', "", "conditions = .* at least 2 items"),
-        (
-            'odd = ""',
-            'odd = "violatoin"',
-            r"'odd': unknown published condition 'violatoin': did you mean 'violation'\?",
-        ),
-        ('odd = ""', 'odd = "bogus"', "'bogus'; there are cat_viol, high_cloze, "),
+        ("[mine]", "[mine", "expectations.toml: it is not TOML"),
     ],
 )
-def test_a_mistake_in_the_toml_file_is_one_sentence(
+def test_a_mistake_in_expectations_is_one_sentence(
     old: str, new: str, message: str, tmp_path: Path
 ) -> None:
     with pytest.raises(UserError, match=message) as caught:
-        load_paradigm(write(tmp_path, toml=TOML.replace(old, new)))
+        load_paradigm(write(tmp_path, EXPECTATIONS.replace(old, new)))
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "message"),
-    [
-        ("critical_word", "critical", "critical_word is missing, found"),
-        ("odd,play,the man plays soup,soup\n", "", "no row in condition odd"),
-        ("odd,play", "likely,play", "row 3: item 'play' appears twice"),
-        ("odd,play", "od,play", r"row 3: unknown condition 'od': did you mean 'odd'\?"),
-        ("odd,play", "odd,a/b", "row 3: item 'a/b' has a slash"),
-        ("plays soup,soup", "plays soup,egg", "row 3: critical_word 'egg' is not in the sentence"),
-        (
-            "plays soup,soup",
-            "plays sup,soup",
-            r"row 3: sentence: unknown word 'sup': did you mean 'soup'",
-        ),
-        ("plays soup,soup", "plays soup,", "row 3: critical_word is empty"),
-        ("the man plays", "at dinner, the man plays", "row 2 has more cells than the header"),
-        ("the man plays soup", "soup " * 40, "at most 30 words"),
-    ],
-)
-def test_a_mistake_in_the_items_is_one_sentence(
-    old: str, new: str, message: str, tmp_path: Path
-) -> None:
-    with pytest.raises(UserError, match=message) as caught:
-        load_paradigm(write(tmp_path, items=CSV.replace(old, new)))
-    assert "\n" not in str(caught.value)
-
-
-def test_an_unknown_name_and_a_missing_file_are_named(tmp_path: Path) -> None:
+def test_an_unknown_name_and_a_missing_file_are_named(tmp_path: Path, sg2018: World) -> None:
     with pytest.raises(UserError, match="paradigm 'reversal': did you mean"):
         load_paradigm("reversal")
-    with pytest.raises(UserError, match="none.toml"):
-        load_paradigm(tmp_path / "none.toml")
-    path = write(tmp_path)
-    (tmp_path / "mine.csv").unlink()
-    with pytest.raises(UserError, match="mine.csv: it is not there; check its name"):
-        load_paradigm(path)
+    with pytest.raises(UserError, match="none.csv: it is not there; check its name"):
+        load_paradigm(tmp_path / "none.csv", sg2018)
     (tmp_path / "mine.csv").write_text("\n")
     with pytest.raises(UserError, match="mine.csv: it is empty; give a table with a header"):
-        load_paradigm(path)
-    path.write_text("")
-    with pytest.raises(UserError, match="mine.toml: it is empty; write it first"):
-        load_paradigm(path)
+        load_paradigm(tmp_path / "mine.csv", sg2018)
 
 
-def test_a_table_of_items_needs_neither_every_condition_nor_a_critical_word(
+def load_rows(folder: Path, rows: str, world: World) -> Paradigm:
+    (folder / "items.csv").write_text(f"Condition,Item,Sentence,critical,roles\n{rows}\n")
+    return load_paradigm(folder / "items.csv", world)
+
+
+def test_a_table_needs_neither_every_condition_nor_a_critical_word(
     sg2018: World, tmp_path: Path
 ) -> None:
-    (tmp_path / "items.csv").write_text(
-        "condition,item,sentence\na,one,man plays\nb,two,man eats\n"
-    )
-    table = load_table(tmp_path / "items.csv", sg2018)
-    assert (list(table.conditions), table.items) == (["a", "b"], ("one", "two"))
+    table = load_rows(tmp_path, "a,one,man plays,,\nb,two,man eats,,", sg2018)
+    assert (table.conditions, table.items) == (("a", "b"), ("one", "two"))
     assert table.rows["a", "one"].critical == 2
-    assert not table.findings
 
 
 def test_warnings_say_what_would_embarrass_later(sg2018: World, tmp_path: Path) -> None:
-    (tmp_path / "items.csv").write_text(
-        "condition,item,sentence,critical,roles\n"
+    rows = (
         "real,one,the man plays chess,2,\n"
-        "real,two,the man eats the egg,4,\n".replace(",4,", ",egg,")
-        + "unreal,one,the man chess plays,2,agent=man\n"
+        "real,two,the man eats the egg,egg,\n"
+        "unreal,one,the man chess plays,2,agent=man"
     )
-    table = load_table(tmp_path / "items.csv", sg2018)
+    table = load_rows(tmp_path, rows, sg2018)
     assert table.rows["unreal", "one"].roles == {"agent": "man"}
     assert table.rows["real", "one"].critical == 2
     found = list(find_warnings([table]))
@@ -176,9 +131,8 @@ def test_a_verb_that_decides_the_agent_is_named(tmp_path: Path) -> None:
     events = "agent,action,patient\ndog,chase,cat\ndog,chase,mouse\ndog,find,cat\ncat,find,mouse\n"
     (tmp_path / "events.csv").write_text(events)
     world = World.from_toml(write_world_from_tables(tmp_path / "events.csv", name="pets"))
-    items = "condition,item,sentence\na,one,the dog chases the cat\na,two,the dog finds the cat\n"
-    (tmp_path / "items.csv").write_text(items)
-    (line,) = find_warnings([load_table(tmp_path / "items.csv", world)])
+    rows = "a,one,the dog chases the cat,,\na,two,the dog finds the cat,,"
+    (line,) = find_warnings([load_rows(tmp_path, rows, world)])
     assert "verbs that decide the agent: chase (dog);" in line
 
 
@@ -189,12 +143,15 @@ def test_a_verb_that_decides_the_agent_is_named(tmp_path: Path) -> None:
         ("a,one,the man plays chess,egg,", "row 2: critical 'egg' is not in the sentence"),
         ("a,one,the man plays chess,,agnt=man", "row 2: roles: unknown role 'agnt'"),
         ("a,one,the man plays chess,,man", "row 2: roles: write role=word"),
+        ("a,one,the man plays sup,,", "row 2: sentence: unknown word 'sup': did you mean 'soup'"),
         ("a,one,,,", "row 2: sentence is empty"),
+        ("a,,the man plays,,", "row 2: item is empty"),
+        ("a,one,at dinner, the man plays,,", "row 2 has more cells than the header"),
+        ("a,one,man plays,,\na,one,man eats,,", "row 3: item 'one' appears twice"),
     ],
 )
 def test_mistakes_in_items_name_row_and_column(
     row: str, message: str, sg2018: World, tmp_path: Path
 ) -> None:
-    (tmp_path / "items.csv").write_text(f"condition,item,sentence,critical,roles\n{row}\n")
     with pytest.raises(UserError, match=message):
-        load_table(tmp_path / "items.csv", sg2018)
+        load_rows(tmp_path, row, sg2018)

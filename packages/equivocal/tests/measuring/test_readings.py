@@ -43,8 +43,7 @@ def chasing(garden: World) -> Paradigm:
     ball = {"ball": "role:patient"}, {"ball": "role:agent"}
     heard = garden.parse("boy chases ball")
     rows["a word", "boy ball"] = Item("a word", "boy ball", heard, 3, *ball)
-    conditions = dict.fromkeys([*SENTENCES, "a word"], "")
-    return Paradigm("chase", "Chase", garden, conditions, rows)
+    return Paradigm("chase", "Chase", garden, rows)
 
 
 def test_a_reading_needs_every_question() -> None:
@@ -192,8 +191,10 @@ def test_figure_and_summary_show_every_share_and_the_people(
         name="made up",
         title="Made up",
         world=garden,
-        conditions={"said": "the dog chases the cat: always", "never said": "the ball chases"},
-        rows={},
+        rows={
+            (condition, "one"): Item(condition, "one", garden.parse(sentence), 2)
+            for condition, sentence in (("said", "the dog chases"), ("never said", "ball chases"))
+        },
         sources=("Somebody (1999), A Journal 1, 2–3",),
         readings={"answer": "as said", "rival": "exchanged"},
         people={"never said": 0.25},

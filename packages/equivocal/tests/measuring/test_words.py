@@ -9,11 +9,10 @@ import pandas as pd
 import pytest
 from scipy.special import expit, logit
 
-from equivocal.measuring.averages import average_networks
-from equivocal.measuring.measures import MEASURES, compute_bayesian_surprise
+from equivocal.measuring.exact import build_warrant
+from equivocal.measuring.measures import MEASURES, average_networks, compute_bayesian_surprise
 from equivocal.measuring.paradigms import Paradigm, load_paradigm
 from equivocal.measuring.particles import SAMPLER, sample_particles
-from equivocal.measuring.warranted import build_warrant
 from equivocal.measuring.words import average_beliefs, compute_logits, hear, measure_words
 from equivocal.network import Run
 from equivocal.network.runs import split_corpus

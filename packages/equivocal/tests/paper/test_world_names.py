@@ -8,7 +8,7 @@ from equivocal.measuring.paradigms import load_paradigm
 from equivocal.paper.settings import load_study, parse_changes, write_example
 from equivocal.world import World
 from lastlayer.errors import UserError
-from tests.measuring.test_paradigm_files import TOML, write
+from tests.measuring.test_paradigm_files import EXPECTATIONS, write
 
 WORLD = 'extends = "slips"\nname = "mine"\n'
 
@@ -40,7 +40,7 @@ def test_files_elsewhere_are_refused_with_values_too(study: Path, name: str) -> 
         study.with_name(link).symlink_to("/etc/hostname")
     with pytest.raises(UserError, match="leads out of its folder"):
         load_world(study, name)
-    paradigm = write(study.parent, TOML.replace("sg2018", name))
+    paradigm = write(study.parent, EXPECTATIONS.replace("sg2018", name))
     with pytest.raises(UserError, match="leads out of its folder"):
         load_paradigm(paradigm)
 
@@ -48,5 +48,5 @@ def test_files_elsewhere_are_refused_with_values_too(study: Path, name: str) -> 
 def test_a_paradigm_sets_parameters(tmp_path: Path) -> None:
     (tmp_path / "other.toml").write_text(WORLD)
     for name in ("slips:slip=0.1", "other.toml:slip=0.1"):
-        paradigm = load_paradigm(write(tmp_path, TOML.replace("sg2018", name)))
+        paradigm = load_paradigm(write(tmp_path, EXPECTATIONS.replace("sg2018", name)))
         assert paradigm.world.parameters["slip"] == 0.1

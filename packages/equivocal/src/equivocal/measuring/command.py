@@ -17,7 +17,7 @@ def register(app: typer.Typer) -> None:
 def measure(
     items: Annotated[
         list[Path] | None,
-        typer.Argument(help="Tables of items (.csv), or paradigms of your own (.toml)."),
+        typer.Argument(help="Tables of items (.csv); expectations.toml beside them is judged."),
     ] = None,
     paradigms: Annotated[
         list[str] | None,

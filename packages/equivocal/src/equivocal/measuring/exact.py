@@ -17,20 +17,26 @@ Entropy is that of b_t, entropy reduction H(b_{t−1}) − H(b_t) (Hale 2006, Co
 643–672, counts only falls). A belief in a role's filler is conditional on the event having the
 role, as a network is asked; that in the whole reading is the probability of all fillers together.
 All are NaN where the world is too large to enumerate, and from a word on that never follows.
+
+`build_warrant` gives the beliefs in fillers that the sentences of a corpus warrant, those of a
+learner who counted them (`equivocal.world.learner`), also where the words are impossible.
 """
 
-from collections.abc import Mapping
-from functools import lru_cache
+from collections.abc import Callable, Mapping
+from functools import cache, lru_cache
 
 import numpy as np
 from jaxtyping import Float
 from scipy.special import entr, rel_entr
 
 from equivocal.measuring.measures import MEASURES
-from equivocal.world import Utterance, World
-from equivocal.world.corpus import compute_meaning_beliefs
+from equivocal.world import ImpossibleSentenceError, Utterance, World
+from equivocal.world.corpus import Corpus, compute_meaning_beliefs
 from equivocal.world.grammar import NO_FILLER
+from equivocal.world.learner import CountingLearner
 from equivocal.world.queries import NO_NODE
+
+Warrant = Callable[[Utterance, Mapping[str, str]], dict[str, np.ndarray]]
 
 
 def compute_meaning_surprise(
@@ -123,3 +129,29 @@ def measure_exactly(
         "frequency": compute_frequencies(world)[world.encode(utterance)[:, 0]],
         **compute_filler_beliefs(world, utterance, roles),
     }
+
+
+def build_warrant(heard: Corpus) -> Warrant:
+    """Return a function of a sentence and its fillers by role: the beliefs of the counting learner.
+
+    Common beginnings are heard once.
+    """
+    learner, world = CountingLearner(heard.world, heard), heard.world
+
+    @cache
+    def believe(words: Utterance, role: str) -> np.ndarray:
+        try:
+            return learner.beliefs(words, role).to_numpy()
+        except ImpossibleSentenceError:  # no construction has this order of words
+            return np.full(len(world.units), np.nan)
+
+    def warrant(utterance: Utterance, roles: Mapping[str, str]) -> dict[str, np.ndarray]:
+        prefixes = [utterance.first(place + 1) for place in range(len(utterance))]
+        return {
+            f"warranted_belief_{role}": np.array(
+                [believe(words, role)[world.lexicon.find_word_unit(word)] for words in prefixes]
+            )
+            for role, word in roles.items()
+        }
+
+    return warrant

@@ -1,4 +1,4 @@
-"""Figures of measured items: curves, condition means, findings, readings.
+"""Figures of measured items: curves, findings, readings.
 
 Each function takes tables of the other modules of `equivocal.measuring` and returns a figure.
 Exploratory measures are marked.
@@ -11,15 +11,15 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator, NullLocator, PercentFormatter
+from matplotlib.ticker import NullLocator, PercentFormatter
 from scipy import stats
 
-from equivocal.figure_style import COLOURS, add_legend, apply_style, draw_networks
+from equivocal.figure_style import COLOURS, add_legend, apply_style
 from equivocal.measuring.measures import MEASURES
 from equivocal.measuring.paradigms import Paradigm
-from equivocal.statistics.summaries import LEVEL, append_means
+from equivocal.statistics.summaries import LEVEL
 
-__all__ = ["draw_conditions", "draw_overview", "draw_readings", "draw_words"]
+__all__ = ["draw_overview", "draw_readings", "draw_words"]
 
 OURS, PUBLISHED = COLOURS[0], COLOURS[1]
 LOOK = {  # marker and colour: colour alone would not be accessible
@@ -72,7 +72,10 @@ def draw_words(words: pd.DataFrame, paradigm: Paradigm) -> Figure:
             items = own[own["critical"]].groupby("item")[["position", name]].mean()
             beside = items["position"] + 0.03 * (number - (len(paradigm.conditions) - 1) / 2)
             axes.plot(beside, items[name], ".", color=colour, ms=4, alpha=0.5)
-        axes.set_ylabel(MEASURES[name].title.replace(" (", "\n("), fontsize=8)
+        label = MEASURES[name].title.replace(" (", "\n(")
+        if MEASURES[name].exact and words[name].isna().any():
+            label += "\nof possible beginnings"
+        axes.set_ylabel(label, fontsize=8)
         axes.set_xticks(sorted(words["position"].unique()))
     axes.set_xlabel("word")
     figure.suptitle(paradigm.title, fontsize=10)
@@ -80,54 +83,8 @@ def draw_words(words: pd.DataFrame, paradigm: Paradigm) -> Figure:
     return figure
 
 
-@apply_style()
-def draw_conditions(means: pd.DataFrame, paradigm: Paradigm) -> Figure:
-    """Draw condition means: thin lines are networks, the thick one their mean.
-
-    There is a panel for each measure of networks that is linked with a signal and, where there are
-    any, one for the networks of 2018.
-
-    Parameters
-    ----------
-    means : DataFrame
-        The paradigm's rows of `tabulate_conditions`.
-    paradigm : Paradigm
-        The paradigm that was measured.
-    """
-    conditions = list(paradigm.conditions)
-    shown = [name for name, one in MEASURES.items() if one.signal and not one.exact]
-    means = append_means(means, "paradigm", "measure", "published", "condition")
-    panels = [
-        (name, own)
-        for name in shown
-        for _, own in means[means["measure"] == name].groupby("published")
-    ]
-    width = 1.1 + 0.62 * len(conditions)
-    figure = Figure(figsize=(max(width * len(panels), 3.4), 3.1))
-    grid = figure.subplots(1, len(panels), squeeze=False)[0]
-    for axes, (measure, own) in zip(grid, panels, strict=True):
-        published = own["published"].all()
-        _draw_means(axes, own, conditions, PUBLISHED if published else OURS)
-        count = f"{own['network'].nunique() - 1} networks"
-        axes.set_title(f"2018, {count}" if published else count, fontsize=9)
-        axes.set_ylabel(MEASURES[measure].title + _mark_exploratory(measure))
-    figure.suptitle(paradigm.title, fontsize=10)
-    return figure
-
-
 def _mark_exploratory(measure: str, before: str = "\n") -> str:
     return f"{before}(exploratory)" if MEASURES[measure].exploratory else ""
-
-
-def _draw_means(axes: Axes, table: pd.DataFrame, conditions: Sequence[str], colour: str) -> None:
-    table = table.assign(x=[conditions.index(name) for name in table["condition"]]).sort_values("x")
-    draw_networks(axes, table, "x", "mean", color=colour, marker="o", ms=5)
-    ticks, names = range(len(conditions)), list(conditions)
-    axes.set_xticks(ticks, names, rotation=25, ha="right", rotation_mode="anchor")
-    axes.set_xlim(-0.35, len(names) - 0.65)
-    if table["mean"].min() >= 0:  # the size of an effect is judged against zero
-        axes.set_ylim(bottom=0)
-    axes.yaxis.set_major_locator(MaxNLocator(5))
 
 
 @apply_style()
@@ -275,7 +232,8 @@ def _draw_bars(axes: Axes, shares: pd.DataFrame, construction: Paradigm) -> None
             share, k - 0.46, k + 0.46, color="white", lw=5
         )  # keeps hatches away from the line
         axes.vlines(share, k - 0.46, k + 0.46, color="black", ls="--", lw=2, label=label)
-    examples = (construction.conditions[condition].partition(":")[0] for condition in conditions)
+    first = {c: row.utterance for (c, _), row in reversed(construction.rows.items())}
+    examples = (" ".join(part.read or part.text for part in first[c]) for c in conditions)
     axes.set_yticks(at, [f"{c}\n“{said}”" for c, said in zip(conditions, examples, strict=True)])
     axes.set(xlim=(0, 1), ylim=(len(conditions) - 0.5, -0.5))
     axes.xaxis.set_major_formatter(PercentFormatter(1, symbol=" %"))

@@ -11,9 +11,9 @@ items, networks averaged. The verdict:
     not defined     the measure has no value at a critical word
 
 Exact measures are the same for every network, so their verdict is about items alone: held or
-reversed where the effects of all items have the same sign. A finding about the N400 is judged by
-every measure linked with the N400, one about the P600 by those linked with that; an exact measure
-only where all of the finding's sentences are possible.
+reversed where the effects of all items have the same sign. A finding is judged by the measures that
+it names, in the items that have all of its conditions; by an exact measure only where all of their
+sentences are possible.
 
 Effects cannot be compared between networks of different design, such as ours and the published ones
 of 2018. Ratios can, of what is predicted to be larger to what is predicted to be smaller:
@@ -23,12 +23,12 @@ of 2018. Ratios can, of what is predicted to be larger to what is predicted to b
 For a pair this is the ratio of the two means. Over networks it is the geometric mean, with a t
 interval of the logarithms.
 
-The interval over items treats them as independent. Where a paradigm is made by rotation (see
-`scripts.make_paradigm_items`: incongruity, relatedness, priming, reversals) they are not: item
-i takes its unrelated word from item i + s, so that its effect is δ_i + π_{i+s} − π_i, where π is
-what a word contributes in either condition. Every word is heard in both conditions, so all π cancel
-in the mean, but they remain in the variance between items. As far as these contributions are
-additive, the interval is conservative, that is, wider than necessary.
+The interval over items treats them as independent. Where items are made by rotation (incongruity,
+relatedness, priming, reversals) they are not: item i takes its unrelated word from item i + s, so
+that its effect is δ_i + π_{i+s} − π_i, where π is what a word contributes in either condition.
+Every word is heard in both conditions, so all π cancel in the mean, but they remain in the variance
+between items. As far as these contributions are additive, the interval is conservative, that is,
+wider than necessary.
 
 The rule for verdicts is `judge_effect`; a new verdict is added to `VERDICTS` here and to
 `LOOK` in `equivocal.measuring.figures`.
@@ -42,8 +42,7 @@ import pandas as pd
 
 from equivocal.measuring.measures import MEASURES
 from equivocal.measuring.paradigms import (
-    PUBLISHED_MEASURE,
-    Finding,
+    Expectation,
     Paradigm,
     find_published,
 )
@@ -56,35 +55,17 @@ Row = dict[Hashable, Any]
 VERDICTS = ("held", "direction only", "missed", "reversed", "not defined")
 
 
-def tabulate_conditions(words: pd.DataFrame, paradigms: Sequence[Paradigm]) -> pd.DataFrame:
-    """Tabulate each network's mean at the critical words, ours and those published in 2018.
+def _collect_critical(
+    words: pd.DataFrame, paradigm: Paradigm, measure: str, conditions: list[str]
+) -> np.ndarray:
+    """Return a measure at the critical words of items in all these conditions.
 
-    Parameters
-    ----------
-    words : DataFrame
-        As returned by `measure_words`.
-    paradigms : sequence of Paradigm
-        Those that were measured.
+    An array (network, condition, item); NaN where a word has no value.
     """
-    keys = ["paradigm", "condition", "network"]
-    critical = words[words["critical"]].groupby(keys, sort=False)[list(MEASURES)].mean()
-    ours = critical.reset_index().melt(keys, var_name="measure", value_name="mean")
-    published = [
-        {"paradigm": paradigm.name, "condition": condition, "network": network, "mean": mean}
-        for paradigm in paradigms
-        for condition, means in find_published(paradigm, PUBLISHED_MEASURE).items()
-        for network, mean in enumerate(means)
-    ]
-    theirs = pd.DataFrame(published, columns=[*keys, "mean"]).assign(measure=PUBLISHED_MEASURE)
-    both = [ours.dropna().assign(published=False), theirs.assign(published=True)]
-    return pd.concat([table for table in both if len(table)], ignore_index=True)
-
-
-def _collect_critical(words: pd.DataFrame, paradigm: Paradigm, measure: str) -> np.ndarray:
-    """Return a measure at the critical words, (network, condition, item); NaN for a missing one."""
     own = words[words["critical"] & (words["paradigm"] == paradigm.name)]
     cells = own.set_index(["network", "condition", "item"])[measure]
-    axes = (cells.index.unique("network"), list(paradigm.conditions), paradigm.items)
+    whole = [i for i in paradigm.items if all((c, i) in paradigm.rows for c in conditions)]
+    axes = (cells.index.unique("network"), conditions, whole)
     values = cells.reindex(pd.MultiIndex.from_product(axes)).to_numpy(float)
     return np.asarray(values.reshape([len(axis) for axis in axes]))
 
@@ -106,20 +87,20 @@ def tabulate_findings(words: pd.DataFrame, paradigms: Sequence[Paradigm]) -> pd.
     """
     rows = []
     for name, measure in MEASURES.items():
-        if not measure.signal or words[name].isna().all():
+        if words[name].isna().all():
             continue
         for paradigm in paradigms:
-            values, conditions = _collect_critical(words, paradigm, name), [*paradigm.conditions]
-            for finding in paradigm.findings:
-                chosen = values[:, [conditions.index(one) for one in finding.weights]]
-                known = not measure.exact or bool(np.isfinite(chosen).all())
-                if finding.signal == measure.signal and known:
+            for finding in paradigm.expected:
+                if name not in finding.measures:
+                    continue
+                chosen = _collect_critical(words, paradigm, name, list(finding.weights))
+                if not measure.exact or bool(np.isfinite(chosen).all()):
                     rows.append(_judge_finding(paradigm, finding, name, chosen))
     return pd.DataFrame(rows)
 
 
 def _judge_finding(
-    paradigm: Paradigm, finding: Finding, name: str, values: np.ndarray
+    paradigm: Paradigm, finding: Expectation, name: str, values: np.ndarray
 ) -> dict[str, object]:
     """Return one row of `tabulate_findings`, from values (network, condition, item)."""
     effect = np.einsum("c,nci->ni", list(finding.weights.values()), values)
@@ -129,7 +110,6 @@ def _judge_finding(
     return {
         "paradigm": paradigm.name,
         "source": paradigm.cite(finding),
-        "signal": finding.signal,
         "measure": name,
         "exploratory": measure.exploratory,
         "finding": finding.says,
@@ -147,7 +127,7 @@ def _judge_finding(
         if measure.exact
         else judge_effect(by_network, by_item),
         **_compute_ratio("ratio", finding, means),
-        **_compare_published(paradigm, finding, name),
+        **_compute_ratio("published_ratio", finding, _stack_published(paradigm, finding, name)),
     }
 
 
@@ -166,7 +146,7 @@ def judge_sign(effect: float, low: float, high: float) -> str:
     return "reversed" if high < 0 else "missed"
 
 
-def _spell_contrast(finding: Finding) -> str:
+def _spell_contrast(finding: Expectation) -> str:
     """Write a contrast as text, such as "incongruent > congruent"."""
     larger = [(name, weight) for name, weight in finding.weights.items() if weight > 0]
     smaller = [(name, -weight) for name, weight in finding.weights.items() if weight < 0]
@@ -176,21 +156,15 @@ def _spell_contrast(finding: Finding) -> str:
     )
 
 
-def _compare_published(
-    paradigm: Paradigm, finding: Finding, measure: str
-) -> dict[str, float | str]:
-    """Return the direction and ratio of the published networks, if they heard these conditions."""
-    published, direction = find_published(paradigm, measure), ""
-    means = np.empty((0, len(finding.weights)))
-    if finding.weights.keys() <= published.keys():
-        means = np.stack([published[name] for name in finding.weights], axis=1)
-    columns = _compute_ratio("published_ratio", finding, means)
-    if len(means):
-        direction = "as predicted" if columns["published_ratio"] > 1 else "the other way"
-    return {"published_direction": direction, **columns}
+def _stack_published(paradigm: Paradigm, finding: Expectation, measure: str) -> np.ndarray:
+    """Return the published means (network, condition); none if they lack one of the conditions."""
+    published = find_published(paradigm, measure)
+    if not finding.weights.keys() <= published.keys():
+        return np.empty((0, len(finding.weights)))
+    return np.stack([published[name] for name in finding.weights], axis=1)
 
 
-def _compute_ratio(name: str, finding: Finding, means: np.ndarray) -> dict[str, float]:
+def _compute_ratio(name: str, finding: Expectation, means: np.ndarray) -> dict[str, float]:
     """Return the ratio of means (network, condition) with its interval; NaN unless all are > 0."""
     weights = np.array(list(finding.weights.values()))
     above, below = means @ np.maximum(weights, 0), means @ np.maximum(-weights, 0)

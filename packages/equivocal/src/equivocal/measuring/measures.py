@@ -17,10 +17,14 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 import numpy as np
+import pandas as pd
 from jaxtyping import Float
+from scipy import stats
 from scipy.special import expit, rel_entr
 
-__all__ = ["MEASURES", "Measure"]
+from equivocal.statistics.summaries import LEVEL
+
+__all__ = ["MEASURES", "Measure", "average_networks"]
 
 
 class Measure(NamedTuple):
@@ -94,6 +98,13 @@ MEASURES = {
         "frequency of the word", "share of the word among all words of the sentences", exact=True
     ),
 }
+
+
+def list_linked(signal: str) -> tuple[str, ...]:
+    """Return the measures that are linked with an event-related potential: "N400" or "P600"."""
+    return tuple(name for name, measure in MEASURES.items() if measure.signal == signal)
+
+
 KINDS = {"exact": "exact", "warranted": "counting learner"}  # of beliefs, by the start of a name
 KEYS = {
     "paradigm": "name of the table of items",
@@ -191,3 +202,34 @@ def compute_unit_divergence(
     mean = (y + other) / 2
     parts = (rel_entr(p, q) for a in (y, other) for p, q in ((a, mean), (1 - a, 1 - mean)))
     return np.asarray(np.asarray(sum(parts)).sum(axis=(-2, -1)) / 2)
+
+
+def average_networks(words: pd.DataFrame) -> pd.DataFrame:
+    """Return the wide table: a row for each item, condition and word, with means over networks.
+
+    For a measure m there are the columns m, m_low and m_high (its 95 % t interval over networks)
+    and m_network_0, …; exact measures are the same for every network and have one column.
+
+    Parameters
+    ----------
+    words : DataFrame
+        As returned by `measure_words`.
+    """
+    keys = [name for name in KEYS if name in words and name != "network"]
+    measures = [str(name) for name in words if name not in KEYS]
+    count = words["network"].nunique()
+    groups = words.groupby(keys, sort=False, dropna=False)
+    place, columns = (groups.ngroup(), words["network"]), dict[str, np.ndarray]()
+    for name in measures:
+        rows = np.full((groups.ngroups, count), np.nan)
+        rows[place] = words[name]
+        columns[name] = rows.mean(axis=1)
+        if (name in MEASURES and MEASURES[name].exact) or name.startswith(("exact_", "warranted_")):
+            continue
+        if count > 1 and name != "between_networks":
+            error = rows.std(axis=1, ddof=1) / np.sqrt(count)
+            half = error * stats.t.ppf(0.5 + LEVEL / 2, count - 1)
+            columns |= {f"{name}_low": columns[name] - half, f"{name}_high": columns[name] + half}
+            columns |= {f"{name}_network_{n}": rows[:, n] for n in range(count)}
+    heads = groups.size().index.to_frame(index=False)
+    return pd.concat([heads, pd.DataFrame(columns)], axis=1)

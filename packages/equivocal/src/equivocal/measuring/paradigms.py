@@ -1,40 +1,31 @@
-"""Paradigms: sentences in conditions, and what is expected of them, as two text files.
+"""Paradigms: tables of items, and what is expected of them.
 
-The items are a CSV file in the format of `equivocal.world.items`, with a critical word in each row
-(the last word, if none is named). What is expected is a TOML file of the same name:
+Items are a CSV file in the format of `equivocal.world.items`: sentences in conditions, with a
+critical word (the last, if none is named). What is expected of a table, if anything, is in a file
+`expectations.toml` beside it, under the table's name:
 
-    title = "Semantic incongruity"
+    [reversal_anomaly]
     world = "sg2018"
-    sources = ["Kutas & Hillyard (1980), Science 207, 203–205"]
+    sources = ["Kim & Osterhout (2005), Journal of Memory and Language 52, 205–225"]
 
-    [conditions]                    # name = its name in the published data, or ""
-    congruent = "high_cloze"
-    incongruent = "violation"
-
-    [[findings]]
-    says = "an incongruent word moves the gestalt more than the expected one"
+    [[reversal_anomaly.expected]]
+    says = "an incongruent verb gives a larger N400 than the congruent one"
     larger = "incongruent"
     smaller = "congruent"
 
-A finding that compares more than two conditions gives a `contrast` instead: weights that sum to
-zero, whose weighted sum of means is predicted to be positive. A finding that does not come from the
-paradigm's first source names its own `source`; `signal` is the event-related potential that it is
-about, N400 or P600.
+An expectation that compares more than two conditions gives a `contrast` instead: weights that sum
+to zero, whose weighted sum of means is predicted to be positive. Its `measures` are columns of the
+table of words, by default those that are linked with the N400; its `source` is by default the
+first of the table's.
 
-A construction is a paradigm whose sentences have two readings, named under `readings`:
+A construction is a table whose sentences have two readings, named under `readings`. Under one a
+probe is answered by its unit in `tracked_units`, under the other by that in `rival_units`; see
+`equivocal.measuring.readings`.
 
-    condition,item,sentence,tracked_units,rival_units
-    implausible passive,eat egg,the man was eaten by the egg,agent=egg,agent=man
-
-Under one reading a probe is answered by its unit in `tracked_units`, under the other by that in
-`rival_units`; see `equivocal.measuring.readings`. Items alone, without a TOML file, can be
-measured in any world that has their words.
-
-A paradigm that comes with the package is two files in `data/`, the items often made by
-`scripts.make_paradigm_items` or `scripts.make_construction_items`, and a name in `PARADIGMS`,
-`CONSTRUCTIONS` or `EXPLORATORY`.
-`published_2018.csv` holds the mean semantic update of each published network in each condition
-(Rabovsky, Hansen & McClelland 2018, standard model).
+A paradigm of the package is a CSV file and a part of the expectations in `data/`, and a name in
+`PARADIGMS`, `CONSTRUCTIONS` or `EXPLORATORY`. `published_2018.csv` holds the mean semantic update
+of each published network in each condition (Rabovsky, Hansen & McClelland 2018, standard model);
+`published` maps conditions to its names.
 """
 
 from dataclasses import dataclass, field
@@ -45,20 +36,20 @@ from typing import Literal
 
 import numpy as np
 import pandas as pd
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, model_validator
 
 from equivocal.errors import validate
+from equivocal.measuring.measures import MEASURES, list_linked
 from equivocal.store import read_table, read_toml
 from equivocal.store.files import is_plain_name, resolve_inside
-from equivocal.store.text import find_named_file
 from equivocal.world import World, list_shipped_worlds, split_world_name
 from equivocal.world.items import Item, find_shipped_items, load_items
 from lastlayer.errors import UserError, check_known
 
-__all__ = ["CONSTRUCTIONS", "EXPLORATORY", "PARADIGMS", "Finding", "Paradigm"]
+__all__ = ["CONSTRUCTIONS", "EXPLORATORY", "PARADIGMS", "Expectation", "Paradigm"]
 
-DATA = resources.files("equivocal.measuring") / "data"
-PUBLISHED = "published_2018.csv"
+DATA = Path(str(resources.files("equivocal.measuring") / "data"))
+EXPECTATIONS = "expectations.toml"
 PUBLISHED_MEASURE = "semantic_update"
 PARADIGMS = (  # in the order of the 2018 article's argument: sentences, single words, pairs, roles
     "semantic_incongruity",
@@ -75,8 +66,8 @@ CONSTRUCTIONS = ("passive", "word_order", "attachment")
 EXPLORATORY = ("impossible_reversals", "unlikely_reversals")  # in a world with noise
 
 
-class Finding(BaseModel):
-    """A result about people: a contrast of conditions that should be positive in a measure."""
+class Expectation(BaseModel):
+    """A contrast of conditions that should be positive in some measures."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -84,11 +75,11 @@ class Finding(BaseModel):
     larger: str = ""
     smaller: str = ""
     contrast: dict[str, float] = {}
+    measures: tuple[str, ...] = list_linked("N400")
     source: str = ""
-    signal: Literal["N400", "P600"] = "N400"
 
     @model_validator(mode="after")
-    def _check_contrast(self) -> "Finding":
+    def _check_contrast(self) -> "Expectation":
         named = self.larger and self.smaller and self.larger != self.smaller
         if bool(self.larger or self.smaller) == bool(self.contrast) or not (named or self.contrast):
             raise ValueError("name two conditions, larger and smaller, or give a contrast")
@@ -106,16 +97,15 @@ class Finding(BaseModel):
 
 
 class _Expectations(BaseModel):
-    """The TOML file of a paradigm."""
+    """What is expected of one table of items."""
 
     model_config = ConfigDict(extra="forbid")
 
-    title: str
-    world: str
+    title: str = ""
+    world: str = ""
     sources: tuple[str, ...] = ()
-    note: str = ""
-    conditions: dict[str, str] = Field(min_length=2)
-    findings: tuple[Finding, ...] = ()
+    published: dict[str, str] = {}
+    expected: tuple[Expectation, ...] = ()
     readings: dict[Literal["answer", "rival"], str] = {}
     people: dict[str, float] = {}
 
@@ -127,106 +117,100 @@ class Paradigm:
     name: str
     title: str
     world: World
-    conditions: dict[str, str]  # name: what the published data call it, or an example, or ""
     rows: dict[tuple[str, str], Item]  # by condition and item
-    findings: tuple[Finding, ...] = ()
+    expected: tuple[Expectation, ...] = ()
     sources: tuple[str, ...] = ()
-    note: str = ""  # how it differs from the study that it follows
+    published: dict[str, str] = field(default_factory=dict)  # the published name of a condition
     readings: dict[str, str] = field(default_factory=dict)  # how figures call answer and rival
     people: dict[str, float] = field(default_factory=dict)  # published shares of the rival reading
+
+    @property
+    def conditions(self) -> tuple[str, ...]:
+        """The names of the conditions, in the order of the table."""
+        return tuple(dict.fromkeys(name for name, _ in self.rows))
 
     @property
     def items(self) -> tuple[str, ...]:
         """The names of the items."""
         return tuple(dict.fromkeys(name for _, name in self.rows))
 
-    def cite(self, finding: Finding | None = None) -> str:
-        """Return authors and year of a finding's source, which is by default the first."""
-        source = (finding and finding.source) or next(iter(self.sources), "")
+    def cite(self, expectation: Expectation | None = None) -> str:
+        """Return authors and year of an expectation's source, which is by default the first."""
+        source = (expectation and expectation.source) or next(iter(self.sources), "")
         authors, sign, _ = source.partition("),")
         return f"{authors})" if sign else source
 
 
-def load_paradigm(name_or_path: str | Path) -> Paradigm:
-    """Load a paradigm.
+def load_paradigm(name_or_path: str | Path, world: World | None = None) -> Paradigm:
+    """Load a table of items, with what is expected of it.
 
     Parameters
     ----------
     name_or_path : str or Path
-        The name of one that comes with the package, or the path of a TOML file of your own with its
-        CSV file beside it.
-
-    Returns
-    -------
-    Paradigm
-        The world, the items and what is expected of them.
+        The name of a table of the package, or the path of one of your own (.csv), perhaps with
+        `expectations.toml` beside it.
+    world : World, optional
+        The world whose words the sentences use, where the expectations name none.
 
     Raises
     ------
     UserError
         For any mistake in either file; the message names the file, the place and what to change.
     """
-    path = find_named_file(name_or_path, DATA, "paradigm")
-    file = validate(_Expectations, read_toml(path), "key", f"{path}: ")
-    _check_conditions(file, path)
-    world = _load_world(path, file.world)
-    table = path.with_suffix(".csv")
-    items = load_items(
-        find_shipped_items(path.stem) if path.stem in CONSTRUCTIONS else table,
-        world,
-        needs=("tracked_units", "rival_units") if file.readings else ("critical_word",),
-        conditions=file.conditions,
-        balanced=not file.readings,  # what is impossible in one condition may not be in another
-    )
-    about = dict(file) | {"world": world, "note": " ".join(file.note.split())}
-    return Paradigm(name=_check_name(path), rows=items.rows, **about)
+    path, place = _find_files(str(name_or_path))
+    about = _read_expectations(place, path.stem)
+    if about.world:
+        world = _load_world(place, about.world)
+    if world is None:
+        raise UserError(
+            f"{path} does not say in which world its sentences are; give one (--world), or the "
+            "folder of trained networks (--run)."
+        )
+    needs = ("tracked_units", "rival_units") if about.readings else ()
+    items = load_items(path, world, needs=needs, balanced=False)
+    for one in about.expected:
+        for name in one.weights:
+            check_known(name, items.conditions, "condition", f"{place}, {one.says!r:.80}: ")
+        for name in one.measures:
+            check_known(name, MEASURES, "measure", f"{place}, {one.says!r:.80}: ")
+    named = dict(about) | {"title": about.title or path.stem, "world": world}
+    return Paradigm(name=path.stem, rows=items.rows, **named)
 
 
-def load_table(path: str | Path, world: World) -> Paradigm:
-    """Load a table of items of which nothing is expected.
-
-    Parameters
-    ----------
-    path : str or Path
-        The CSV file; items need not be in every condition.
-    world : World
-        The world whose words they use.
-
-    Raises
-    ------
-    UserError
-        For any mistake, with the row and what to change.
-    """
-    items = load_items(path, world, balanced=False)
-    name = _check_name(Path(path))
-    return Paradigm(name, name, world, dict.fromkeys(items.conditions, ""), items.rows)
-
-
-def _check_name(path: Path) -> str:
+def _find_files(name: str) -> tuple[Path, Path]:
+    """Return the paths of a table of items, and of what is expected of it."""
+    path = Path(name)
+    if not path.suffix:
+        shipped = (*PARADIGMS, *CONSTRUCTIONS, *EXPLORATORY)
+        check_known(name, shipped, "paradigm", advice=", and a table of your own ends in .csv")
+        path = find_shipped_items(name) if name in CONSTRUCTIONS else DATA / f"{name}.csv"
+        return path, DATA / EXPECTATIONS
+    if path.suffix == ".toml":
+        raise UserError(
+            f"{path}: give the table of items (.csv); what is expected of it is read from "
+            f"{EXPECTATIONS} beside it."
+        )
     if not is_plain_name(path.stem):
         raise UserError(f"{path}: figures are named after it; give it a shorter, plain name.")
-    return path.stem
+    return path, path.with_name(EXPECTATIONS)
 
 
-def _check_conditions(file: _Expectations, path: Path) -> None:
-    """Check the conditions that findings name, and the names they have in the published data."""
-    for finding in file.findings:
-        for name in finding.weights:
-            check_known(name, file.conditions, "condition", f"{path}, {finding.says!r:.80}: ")
-    known = [str(name) for name in load_published_means()]
-    for name, published in file.conditions.items():
-        if published and not file.readings:  # conditions of constructions are described instead
-            check_known(published, known, "published condition", f"{path}, {name!r:.80}: ")
+def _read_expectations(place: Path, name: str) -> _Expectations:
+    """Read what is expected of a table; nothing, if there is no such file or part of it."""
+    if not place.exists():
+        return _Expectations()
+    part = read_toml(place).get(name, {})
+    return validate(_Expectations, part, "key", f"{place}, [{name}]: ")
 
 
-def _load_world(path: Path, name: str) -> World:
-    """Load the world of a paradigm: one of the package, or a file beside the paradigm's."""
+def _load_world(place: Path, name: str) -> World:
+    """Load the world of a paradigm: one of the package, or a file beside the expectations."""
     plain, values = split_world_name(name)
     if plain in list_shipped_worlds():
         return _load_shipped_world(name)
-    where = f"{path}, world"
-    resolve_inside(path.parent, name, where)  # a file may have the whole name, values included
-    return World.load(f"{resolve_inside(path.parent, plain, where)}{values}")
+    where = f"{place}, world"
+    resolve_inside(place.parent, name, where)  # a file may have the whole name, values included
+    return World.load(f"{resolve_inside(place.parent, plain, where)}{values}")
 
 
 _load_shipped_world = cache(World.load)  # the nine paradigms share a world
@@ -241,7 +225,7 @@ def load_published_means() -> pd.DataFrame:
     DataFrame
         A row for each network and a column for each condition.
     """
-    table = read_table(str(DATA / PUBLISHED))
+    table = read_table(DATA / "published_2018.csv")
     return table.pivot(index="network", columns="condition", values=PUBLISHED_MEASURE)
 
 
@@ -252,6 +236,6 @@ def find_published(paradigm: Paradigm, measure: str) -> dict[str, np.ndarray]:
     known = load_published_means()
     return {
         name: known[published].to_numpy(float)
-        for name, published in paradigm.conditions.items()
+        for name, published in paradigm.published.items()
         if published in known
     }

@@ -25,17 +25,15 @@ import pandas as pd
 
 from equivocal.machine import find_cache_folder
 from equivocal.measuring import readings
-from equivocal.measuring.averages import average_networks
 from equivocal.measuring.check_items import find_warnings
+from equivocal.measuring.exact import build_warrant
 from equivocal.measuring.findings import (
     summarise_findings,
-    tabulate_conditions,
     tabulate_findings,
 )
-from equivocal.measuring.measures import describe_columns
-from equivocal.measuring.paradigms import PARADIGMS, Paradigm, load_paradigm, load_table
+from equivocal.measuring.measures import average_networks, describe_columns
+from equivocal.measuring.paradigms import PARADIGMS, Paradigm, load_paradigm
 from equivocal.measuring.particles import ROWS, SAMPLER, VARIANCE, sample_particles
-from equivocal.measuring.warranted import build_warrant
 from equivocal.measuring.words import measure_words
 from equivocal.network import Run, TrainingSettings
 from equivocal.network.runs import split_corpus
@@ -64,9 +62,9 @@ class MeasureResult(Result):
     """Measures of items, and what became of the findings.
 
     `tables` holds "words" (a row for each network and word, a column for each measure), "wide" (a
-    row for each word, averaged over networks, with intervals), "columns" (what they hold),
-    "conditions" (each network's mean at the critical words) and, where there are any, "findings"
-    (with verdicts), "readings", "shares" and "beliefs" (of sentences with two readings).
+    row for each word, averaged over networks, with intervals), "columns" (what they hold) and,
+    where there are any, "findings" (with verdicts), "readings", "shares" and "beliefs" (of
+    sentences with two readings).
     """
 
     paradigms: tuple[Paradigm, ...] = ()
@@ -103,19 +101,11 @@ class MeasureResult(Result):
             titles = {paradigm.name: paradigm.title for paradigm in self.paradigms}
             drawn["overview"] = figures.draw_overview(self.tables["findings"], titles)
         for paradigm in self.paradigms:
-            tables = {
-                name: table[table["paradigm"] == paradigm.name]
-                for name, table in self.tables.items()
-                if "paradigm" in table
-            }
-            if paradigm.readings:
-                drawn[paradigm.name] = figures.draw_readings(
-                    tables["shares"], tables["readings"], paradigm
-                )
-            elif tables["conditions"]["published"].any():
-                drawn[paradigm.name] = figures.draw_conditions(tables["conditions"], paradigm)
-            else:
-                drawn[paradigm.name] = figures.draw_words(tables["words"], paradigm)
+            wanted = ("shares", "readings") if paradigm.readings else ("words",)
+            tables = [self.tables[name] for name in wanted]
+            own = [table[table["paradigm"] == paradigm.name] for table in tables]
+            draw = figures.draw_readings if paradigm.readings else figures.draw_words
+            drawn[paradigm.name] = draw(*own, paradigm)
         return drawn
 
 
@@ -137,10 +127,10 @@ def measure(
     Parameters
     ----------
     items : str, Path or sequence of them
-        Paths of tables of items (.csv), names of paradigms or paths of your own (.toml); by default
-        the nine paradigms of 2018.
+        Paths of tables of items (.csv), perhaps with `expectations.toml` beside them, or names of
+        paradigms; by default the nine paradigms of 2018.
     world : str, Path or World, optional
-        The world of tables of items; paradigms name their own.
+        The world of tables of items whose expectations name none.
     run : str or Path, optional
         A folder that `equivocal train` has written, whose networks and world are used.
     out : str or Path, optional
@@ -225,17 +215,7 @@ def _load_items(
     names = [items] if isinstance(items, str | Path) else list(items)
     if isinstance(world, str | Path):
         world = World.load(world)
-    paradigms = []
-    for name in dict.fromkeys(map(str, names)):
-        if Path(name).suffix in {"", ".toml"}:
-            paradigms.append(load_paradigm(name))
-        elif world is None:
-            raise UserError(
-                f"{name} does not say in which world its sentences are; give one (--world), or the "
-                "folder of trained networks (--run)."
-            )
-        else:
-            paradigms.append(load_table(name, world))
+    paradigms = [load_paradigm(name, world) for name in dict.fromkeys(map(str, names))]
     if len({paradigm.name for paradigm in paradigms}) < len(paradigms):
         raise UserError("two files of items have the same name; rename one.")
     return paradigms
@@ -298,7 +278,6 @@ def _join_tables(
         "words": words,
         "wide": wide,
         "columns": pd.DataFrame(describe_columns(dict.fromkeys([*words, *wide]))),
-        "conditions": tabulate_conditions(words, paradigms),
         "findings": tabulate_findings(words, paradigms),
         "readings": read,
         "shares": readings.tabulate_shares(read) if len(read) else read,

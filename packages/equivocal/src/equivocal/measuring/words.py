@@ -24,7 +24,7 @@ import pandas as pd
 from jaxtyping import Float
 from scipy.special import expit, log_expit, logsumexp
 
-from equivocal.measuring.exact import measure_exactly
+from equivocal.measuring.exact import Warrant, measure_exactly
 from equivocal.measuring.measures import (
     KEYS,
     MEASURES,
@@ -34,7 +34,6 @@ from equivocal.measuring.measures import (
     compute_unit_divergence,
 )
 from equivocal.measuring.paradigms import Paradigm
-from equivocal.measuring.warranted import Warrant
 from equivocal.network import Network, SentenceGestalt
 from equivocal.world import Utterance, World, name_role_unit
 from equivocal.world.hearing import find_said_roles
@@ -71,7 +70,7 @@ def measure_words(
     literal : sequence of Network, optional
         As many networks trained in the same world without its noise, for the column `p600`.
     warrant : callable, optional
-        `measuring.warranted.build_warrant` of their corpus, for the columns `warranted_belief_…`.
+        `measuring.exact.build_warrant` of their corpus, for the columns `warranted_belief_…`.
 
     Returns
     -------
