@@ -10,8 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from equivocal.people.r_scripts import quote_name
-from equivocal.people.run_compare import compare_trials
+from equivocal.people.run_compare import compare_trials, quote_name
 from equivocal.people.simulate import Experiment, simulate
 from equivocal.people.trial_tables import Columns
 from needs import needs
@@ -40,7 +39,7 @@ LARGE, SMALL = (24, 16, 3), (10, 8, 3)  # participants, items, positions
 
 
 def write_trials(folder: Path, sizes: tuple[int, int, int]) -> None:
-    """Reading times, answers, and proportions of two to seven answers, with one effect each."""
+    """Reading times and answers, with one effect each."""
     participants, items, positions = sizes
     truth = Experiment(
         participants=participants, items=items, positions=positions, slope_sd=15.0, seed=11
@@ -48,14 +47,11 @@ def write_trials(folder: Path, sizes: tuple[int, int, int]) -> None:
     trials, measures, _ = simulate(truth)
     rng = np.random.default_rng(11)
     odds = (trials["rt"] - 500) / 80 + rng.logistic(size=len(trials))
-    counts = rng.integers(2, 8, len(trials))
-    ones = rng.binomial(counts, 1 / (1 + np.exp(-(trials["rt"] - 500) / 100)))
     given = {
         "half": 1 + np.arange(len(trials)) % 2,
         "said": np.where(odds > 0, "yes", "no"),
-        "share": (ones / counts).round(3),
     }
-    trials.assign(**given, n=counts).to_csv(folder / "d.csv", index=False)
+    trials.assign(**given).to_csv(folder / "d.csv", index=False)
     measures["word"] = rng.choice(["dog", "horse", "elephant", "ant"], len(measures))
     measures.to_csv(folder / "m.csv", index=False)
     copies = [measures.assign(network=n) for n in range(NETWORKS)]
@@ -98,7 +94,7 @@ def run_lme4(folder: Path) -> dict[str, Fit]:
         ),
         (
             {"family": "binomial", "controls": ["length"], "spillover": 1},
-            {"response": "share", "counts": "n"},
+            {"response": "said=yes"},
         ),
     ],
 )

@@ -11,7 +11,7 @@ import pytest
 from equivocal.people.designs import Model
 from equivocal.people.join import join
 from equivocal.people.models import check_size, compare_models
-from equivocal.people.r_scripts import list_columns, write_formula, write_script
+from equivocal.people.run_compare import list_columns, write_formula, write_script
 from equivocal.people.simulate import Experiment, estimate_power, simulate
 from equivocal.statistics import RandomPart, fit_mixed
 from lastlayer.errors import UserError

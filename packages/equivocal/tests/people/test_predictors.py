@@ -6,8 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from equivocal.people.designs import add_length, add_previous_words
 from equivocal.people.join import join_files
-from equivocal.people.predictors import add_length, add_previous_words
 from equivocal.people.trial_tables import Columns
 from lastlayer.errors import UserError
 

@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 
-from equivocal.people.asked_items import AskedItems, ask_about_items, believe_ideal
+from equivocal.people.comprehenders import AskedItems, ask_about_items, believe_ideal
 from equivocal.people.published import (
     compare_with_people,
     load_people,
     summarise_scores,
+    tabulate_readings,
 )
-from equivocal.people.readings import tabulate_areas, tabulate_readings
 from equivocal.world import World
 
 RATES = 2 * [0.1] + 3 * [0.05] + 3 * [0.18]  # of unusual directions in `both_ways`, by pair
@@ -35,10 +35,6 @@ def test_every_human_number_has_a_source_and_a_status() -> None:
         ("not literal", "active", "any"): 0.04,
         ("not literal", "passive", "any"): 0.15,
         ("reversed", "passive", "unlikely"): 0.25,
-        ("area", "active", "impossible"): 0.950,
-        ("area", "passive", "impossible"): 0.926,
-        ("area", "active", "unlikely"): 0.777,
-        ("area", "passive", "unlikely"): 0.790,
         ("w", "any", "any"): 0.085,
         ("b", "any", "any"): 0.176,
         ("w/b", "any", "any"): 0.48,
@@ -80,24 +76,10 @@ def test_readings_and_differences_by_hand(asked: AskedItems) -> None:
         assert found[construction, "plausible", "w"] == pytest.approx(0)
 
 
-def test_areas_by_hand(asked: AskedItems) -> None:
-    """Beliefs 3/4 and 1/2 in plausible sentences, 1/2 and 1/4 in reversals: 3½ of 4 pairs."""
-    beliefs = np.zeros((2, len(asked.questions), 3))
-    beliefs[0, :, 0], beliefs[1, :, 0] = 0.75, 0.5
-    reversals = np.union1d(asked.select("any", "unlikely"), asked.select("any", "impossible"))
-    beliefs[:, reversals, 0] -= 0.25
-    table = tabulate_areas(asked, {"made up": beliefs})
-    assert len(table) == 4 * 2
-    assert set(table["area"]) == {0.875}
-    counts = table.groupby("plausibility")["items"].first()
-    assert counts.to_dict() == {"impossible": 16, "unlikely": 8}
-
-
 def test_comparable_numbers_are_scored(asked: AskedItems, ideal: np.ndarray) -> None:
     people = load_people()
     beliefs = {"ideal": ideal, "sure": np.tile([1.0, 0.0, 0.0], (2, len(asked.questions), 1))}
-    readings, areas = tabulate_readings(asked, beliefs), tabulate_areas(asked, beliefs)
-    table = compare_with_people(people, readings, areas)
+    table = compare_with_people(people, tabulate_readings(asked, beliefs))
     assert len(table) == 2 * len(people)
     of = table.set_index(["comprehender", "measure", "construction"])
     # of unlikely passives: exchanged, or an active with "was" and "by" added (`both_ways.toml`)
@@ -124,14 +106,10 @@ def test_intervals_are_over_networks_and_items_or_over_items_alone(asked: AskedI
     rng = np.random.default_rng(0)
     beliefs = {"it": rng.dirichlet([8, 1, 1], size=(4, len(asked.questions)))}
 
-    def width(networks: dict[str, np.ndarray]) -> tuple[float, float]:
-        readings = tabulate_readings(asked, beliefs, networks)
-        areas = tabulate_areas(asked, beliefs, networks)
-        rows = readings[readings["measure"] == "literal"]
+    def width(networks: dict[str, np.ndarray]) -> float:
+        rows = tabulate_readings(asked, beliefs, networks).query("measure == 'literal'")
         assert (rows["low"].isna() | (rows["low"] <= rows["value"])).all()
-        return tuple(float((t["high"] - t["low"]).mean()) for t in (rows, areas))
+        return float((rows["high"] - rows["low"]).mean())
 
-    assert np.isnan(width({"it": np.zeros(4)})).all()  # particles of one network
-    only_items, participants = width({}), width({"it": np.arange(4)})
-    assert 0 < only_items[0] < participants[0]
-    assert 0 < only_items[1] < participants[1]
+    assert np.isnan(width({"it": np.zeros(4)}))  # particles of one network
+    assert 0 < width({}) < width({"it": np.arange(4)})

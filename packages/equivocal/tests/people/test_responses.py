@@ -1,4 +1,4 @@
-"""Answers and proportions that logistic models accept, and the messages for others."""
+"""Answers that logistic models accept, and the messages for others."""
 
 from pathlib import Path
 
@@ -8,7 +8,7 @@ import pytest
 
 from equivocal.people.join import join
 from equivocal.people.models import compare_models
-from equivocal.people.r_scripts import write_script
+from equivocal.people.run_compare import write_script
 from equivocal.people.simulate import Experiment, simulate
 from lastlayer.errors import UserError
 from tests.cli.commands import fails, run
@@ -41,25 +41,12 @@ def test_the_effect_on_answers_is_found() -> None:
     assert table["converged"].all()
 
 
-def test_scripts_of_answers_and_proportions() -> None:
-    trials, measures = answers()
-    script = write_script(compare_models(join(trials, measures), family="binomial"))
+def test_scripts_of_answers() -> None:
+    script = write_script(compare_models(join(*answers()), family="binomial"))
     assert "library(lme4)" in script
-    assert "(1 | item), data = trials, family = binomial,\n  control = " in script
+    assert "(1 | item), data = trials, family = binomial, control = careful)" in script
     assert script.count("control = careful)") == script.count("<- glmer(")
     assert "REML" not in script
-    shares = trials.assign(response=[1 / 3, 0.5] * 192, counts=[3, 4] * 192)
-    rng = np.random.default_rng(0)
-    shares["response"] = (
-        rng.binomial(shares["counts"], trials["chance"]) / shares["counts"]
-    ).round(3)
-    found = compare_models(join(shares, measures, ["surprise"]), family="binomial")
-    script = write_script(found)
-    assert "family = binomial, weights = counts,\n  control = " in script
-    ones = found.joined.trials["response"] * found.joined.trials["counts"]
-    np.testing.assert_allclose(ones, ones.round(), atol=1e-12)  # as R needs it
-    row = found.table.iloc[0]
-    assert row["low"] < BETA < row["high"]
 
 
 @pytest.mark.parametrize(
@@ -68,9 +55,6 @@ def test_scripts_of_answers_and_proportions() -> None:
         ({"response": lambda t: t["response"] * 2}, "is 2 in line .*, and --family bin"),
         ({"response": lambda t: t["chance"]}, "needs 0 or 1; name the value that counts"),
         ({"response": 1.0}, "is 1 in every trial, .* name another column with --response"),
-        ({"counts": 0}, "in line 2, which is not a proportion of 0 answers"),
-        ({"response": 0.3, "counts": lambda t: 7 + t["row"] % 2}, "is 0.3 in every trial"),
-        ({"response": lambda t: t["chance"].round(3), "counts": 3}, "a proportion of 3 answers"),
         ({"response": lambda t: (t["item"].astype(int) % 2) * 1.0}, "every item has one answer in"),
         ({"response": lambda t: (t["participant"] < "p09") * 1.0}, "every participant has one ans"),
     ],
@@ -100,9 +84,6 @@ def test_options_that_do_not_fit_the_family_are_refused() -> None:
         compare_models(joined, family="binomial", log=True)
     with pytest.raises(UserError, match="must be gaussian or binomial, got 'poisson'"):
         compare_models(joined, family="poisson")
-    numbers = join(*answers(response=lambda t: t["chance"], counts=3))
-    with pytest.raises(UserError, match="--counts is for proportions; add --family binomial"):
-        compare_models(numbers)
     with pytest.raises(UserError, match="only two values, 0 and 1, .*; add --family binomial "):
         compare_models(joined)
 
@@ -126,8 +107,6 @@ def test_answers_from_the_command_line(tmp_path: Path) -> None:
     ]
     wrong = fails(*given, "--response", "answer=maybe", cwd=tmp_path)
     assert wrong.startswith("--response answer=maybe: no row has it; values of answer are ")
-    wrong = fails(*given, "--response", "answer=yes", "--counts", "n", cwd=tmp_path)
-    assert "has no column 'n'; name the column of the counts with --counts" in wrong
     words = fails(*given, "--response", "answer", cwd=tmp_path)
     assert "the response is not a number; correct the table, or name another column" in words
     assert not (tmp_path / "o").exists()

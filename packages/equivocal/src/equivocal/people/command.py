@@ -44,10 +44,6 @@ def compare(
         typer.Option(help="Column of the trials [rt]; COLUMN=VALUE is 1 where it holds."),
     ] = None,
     family: Family = "gaussian",
-    counts: Annotated[
-        str | None,
-        typer.Option(help="Column of the trials: the number of answers of each proportion."),
-    ] = None,
     participant: Column = None,
     item: Column = None,
     position: Column = None,
@@ -97,7 +93,6 @@ def compare(
         position=position,
         word=word,
         response=response,
-        counts=counts,
     )
     result = compare_trials(
         data,

@@ -1,13 +1,19 @@
-"""Comprehenders that answer questions from their own beliefs, as participants do.
+"""Comprehenders that say who did what in a sentence, from their own beliefs, as participants do.
 
-ideal             the exact noisy-channel comprehender of the world; a single one
-trained           a participant is a trained network
-paper's sampler   a participant is a particle, stopped after 17 steps
-posterior         a participant is a particle of the converged posterior; also with the evidence of
-                  a sentence counted once (b by sentence)
-deep ensemble     the mean belief of all networks; a single one
-ensemble, b = …   the mean belief of all networks' posteriors, the evidence weighted by b, with
-                  settings on the frontier (docs/explanations/doubt.md); a single one each
+About each item of `find_plausibility_items` two questions are asked after its last word: who is the
+agent, and who the patient. Each has three answers: literal (the unit given by the syntax), reversed
+(the other noun) and any other. Sentences are selected by plausibility:
+
+    plausible, unlikely, impossible    the sentences of that kind
+    any                                pairs of a plausible and an unlikely sentence, half of each
+
+Those who answer:
+
+    ideal            the exact noisy-channel comprehender of the world; a single one
+    trained          a participant is a trained network
+    paper's sampler  a participant is a particle, stopped after 17 steps
+    posterior        a participant is a particle of the converged posterior
+    deep ensemble    the mean belief of all networks; a single one
 
 A unit's activation is the degree of belief that it belongs to the answer. Answers are mutually
 exclusive, so the probability that remains after the literal answer and its rival belongs to other
@@ -16,6 +22,8 @@ other than networks do.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from scipy.special import expit
@@ -23,9 +31,19 @@ from scipy.special import expit
 from equivocal.beliefs import SamplerSettings, collect_last_layer, infer_posterior
 from equivocal.network import Network, Run
 from equivocal.people.agreement import share_beliefs
-from equivocal.people.asked_items import PROBES, AskedItems, Question, believe_ideal
 from equivocal.progress import Advance
+from equivocal.world import (
+    ImpossibleSentenceError,
+    PlausibilityItem,
+    Utterance,
+    World,
+    find_plausibility_items,
+)
 from lastlayer import Posterior
+
+ITEM_READINGS = ("literal", "reversed", "other")
+ANY = "any"
+PROBES = ("agent", "patient")
 
 Arrays = dict[str, np.ndarray]  # by comprehender
 
@@ -39,11 +57,89 @@ CONVERGED = SamplerSettings(method="exact-flow", num_particles=2, tolerance=0.01
 SAMPLERS = {
     "paper's sampler": PAPER,
     "posterior": CONVERGED,
-    "posterior, b by sentence": CONVERGED.model_copy(update={"evidence": "sentence"}),
 }
-# ensembles of posteriors on the frontier: weight of the evidence, prior variance
-FRONTIER = {"ensemble, b = 1/10": (1 / 10, 1.0), "ensemble, b = 1/300": (1 / 300, 0.1)}
-AVERAGED = 50  # particles of each network in an ensemble of posteriors
+
+
+@dataclass(frozen=True)
+class Question:
+    """One probe after one sentence."""
+
+    probe: str
+    utterance: Utterance
+    units: tuple[str, str]  # whose activations give the beliefs: of the literal reading, its rival
+
+
+@dataclass(frozen=True, eq=False)
+class AskedItems:
+    """Sentences and the questions about them; arrays have an entry for each question."""
+
+    world: World
+    items: tuple[PlausibilityItem, ...]
+    questions: tuple[Question, ...]
+    number: np.ndarray  # of the item
+
+    def select(self, construction: str = ANY, plausibility: str = ANY) -> np.ndarray:
+        """Return the numbers of the questions about one kind of sentences, as defined above."""
+        chosen = [
+            (construction in (ANY, item.construction))
+            and (plausibility == item.plausibility or (plausibility == ANY and key in self._pairs))
+            for item in self.items
+            for key in [(item.item, item.construction)]
+        ]
+        return np.flatnonzero(np.array(chosen)[self.number])
+
+    @cached_property
+    def _pairs(self) -> set[tuple[str, str]]:
+        """The item and construction of each pair of a plausible and an unlikely sentence."""
+        return {(i.item, i.construction) for i in self.items if i.plausibility == "unlikely"}
+
+    @property
+    def constructions(self) -> tuple[str, ...]:
+        """The constructions, in the order of the world."""
+        return tuple(dict.fromkeys(item.construction for item in self.items))
+
+    @property
+    def names(self) -> np.ndarray:
+        """The name of each question's item, which is the same in both directions."""
+        return np.array([self.items[n].item for n in self.number])
+
+
+def ask_about_items(world: World) -> AskedItems:
+    """Build the questions about every item of a world, in both directions.
+
+    Parameters
+    ----------
+    world : World
+        A world that `find_plausibility_items` accepts.
+    """
+    items = find_plausibility_items(world)
+    questions = []
+    for item in items:
+        nouns = [world.units[world.lexicon.find_word_unit(n)] for n in (item.agent, item.patient)]
+        for probe, rival in zip(PROBES, reversed(nouns), strict=True):
+            literal = nouns[PROBES.index(probe)]
+            questions.append(Question(probe, item.sentence, (literal, rival)))
+    number = np.repeat(np.arange(len(items)), len(PROBES))
+    return AskedItems(world, items, tuple(questions), number)
+
+
+def believe_ideal(asked: AskedItems) -> np.ndarray:
+    """Compute the exact beliefs of the noisy-channel comprehender.
+
+    Returns
+    -------
+    ndarray of shape (1, questions, 3)
+        Probabilities of `ITEM_READINGS`; NaN if a sentence is impossible, so that beliefs about it
+        are undefined.
+    """
+    readings = np.full((1, len(asked.questions), len(ITEM_READINGS)), np.nan)
+    for n, question in enumerate(asked.questions):
+        try:
+            beliefs = asked.world.true_beliefs(question.utterance, question.probe)
+        except ImpossibleSentenceError:
+            continue
+        readings[0, n] = share_beliefs(*(np.array(beliefs[unit]) for unit in question.units))
+    return readings
 
 
 def believe_all(
@@ -79,11 +175,9 @@ def believe_all(
             parts.setdefault(name, []).append(answers)
     advance(len(run.networks), len(run.networks), "all have answered")
     every = {name: np.concatenate(answers) for name, answers in parts.items()}
-    averaged = {ENSEMBLE: every[TRAINED]} | {name: every.pop(name) for name in FRONTIER}
-    single = {name: each.mean(axis=0, keepdims=True) for name, each in averaged.items()}
     count = len(run.networks)
     networks = {n: np.repeat(np.arange(count), len(q) // count) for n, q in every.items()}
-    return beliefs | every | single, networks
+    return beliefs | every | {ENSEMBLE: every[TRAINED].mean(axis=0, keepdims=True)}, networks
 
 
 def _believe_network(run: Run, network: Network, asked: AskedItems, seed: int) -> Arrays:
@@ -92,12 +186,9 @@ def _believe_network(run: Run, network: Network, asked: AskedItems, seed: int) -
     psi = compute_question_features(network, asked)
     layer = collect_last_layer(run, network).select([run.world.units.index(u) for u in units])
     weights = {TRAINED: layer.trained[:, None]}
-    samplers = {name: (sampler, VARIANCE, PARTICLES) for name, sampler in SAMPLERS.items()}
-    for name, (b, variance) in FRONTIER.items():
-        samplers[name] = CONVERGED.model_copy(update={"evidence": b}), variance, AVERAGED
-    for name, (sampler, variance, size) in samplers.items():
-        posterior = infer_posterior(layer, sampler, variance, seed, diagnose=False)
-        weights[name] = _take_particles(posterior, size, seed)
+    for name, sampler in SAMPLERS.items():
+        posterior = infer_posterior(layer, sampler, VARIANCE, seed, diagnose=False)
+        weights[name] = _take_particles(posterior, PARTICLES, seed)
     return {
         name: answer_questions(psi, asked.questions, units, theta)
         for name, theta in weights.items()

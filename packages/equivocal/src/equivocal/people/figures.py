@@ -1,6 +1,6 @@
 """Figures about human data: measures compared, statistical power, comprehenders beside people.
 
-The tables are defined in `equivocal.people.run_published` and `equivocal.people.trials_result`.
+The tables are defined in `equivocal.people.run_published` and `equivocal.people.trial_tables`.
 """
 
 from typing import Any
@@ -20,10 +20,7 @@ LOOKS = {  # colour and marker
     "trained": (COLOURS[4], "v"),
     "paper's sampler": (COLOURS[1], "D"),
     "posterior": (COLOURS[2], "o"),
-    "posterior, b by sentence": (COLOURS[5], "^"),
     "deep ensemble": (COLOURS[0], "s"),
-    "ensemble, b = 1/10": (COLOURS[3], "<"),
-    "ensemble, b = 1/300": (COLOURS[3], ">"),
 }
 SHARES = ("not literal", "reversed")
 
@@ -89,27 +86,25 @@ def draw_power(table: pd.DataFrame) -> Figure:
 
 @apply_style()
 def draw_people(people: pd.DataFrame, readings: pd.DataFrame) -> Figure:
-    """Draw shares, constructions, w against b and areas, with human numbers.
+    """Draw shares, constructions, and w against b, with human numbers.
 
     Parameters
     ----------
     people, readings : DataFrame
         The tables of these names.
     """
-    figure = Figure(figsize=(10.4, 6.4))
-    grid = figure.subplot_mosaic([["shares", "unlikely", "w"], ["areas", "legend", "legend"]])
+    figure = Figure(figsize=(9.2, 6.4))
+    grid = figure.subplot_mosaic([["shares", "unlikely"], ["w", "legend"]])
     shares = people[people["measure"].isin(SHARES) & (people["comparable"] != "no")]
-    _draw_numbers(grid["shares"], shares, "share of readings", (0, None))
+    _draw_shares(grid["shares"], shares)
     _draw_constructions(grid["unlikely"], people, readings)
     _draw_differences(grid["w"], people)
-    _draw_numbers(grid["areas"], people[people["measure"] == "area"], "area", (0.5, 1.03))
-    grid["areas"].set_title("plausible against reversed", fontsize=9)
     grid["shares"].set_title("readings, people's numbers", fontsize=9)
     _draw_legend(grid["legend"], readings)
     return figure
 
 
-def _draw_numbers(axes: Axes, shown: pd.DataFrame, label: str, limits: tuple[Any, Any]) -> None:
+def _draw_shares(axes: Axes, shown: pd.DataFrame) -> None:
     """Draw each human number as a star in a row of its own, with comprehenders as points."""
     keys = ["measure", "construction", "plausibility"]
     shown = shown.assign(place=shown.groupby(keys, sort=False, dropna=False).ngroup())
@@ -124,7 +119,7 @@ def _draw_numbers(axes: Axes, shown: pd.DataFrame, label: str, limits: tuple[Any
     known = rows[rows["low"].notna()]
     axes.hlines(known["place"], known["low"], known["high"], color=COLOURS[6], lw=1.5)
     axes.set_yticks(rows["place"], names, fontsize=7.5)
-    axes.set(xlim=limits, xlabel=label, ylim=(len(rows) - 0.5, -0.5))
+    axes.set(xlim=(0, None), xlabel="share of readings", ylim=(len(rows) - 0.5, -0.5))
 
 
 def _shift(number: int) -> float:

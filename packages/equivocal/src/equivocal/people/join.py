@@ -17,12 +17,11 @@ import pandas as pd
 
 from equivocal.people import trial_tables as tables
 from equivocal.people.align import Region, align_trials
-from equivocal.people.predictors import add_length, add_previous_words, name_with_previous
+from equivocal.people.designs import add_length, add_previous_words, name_with_previous
 from equivocal.people.trial_tables import NEEDED, NETWORK, PLACES, RESERVED, SIGNALS, WORDS
 from equivocal.world.spelling import drop_articles
 from lastlayer.errors import UserError, check_known, join_names
 
-ANSWERED = ("response", "counts")
 NO_WORD = "no such word in the measures"
 IN_REGION = "word_in_region"  # a column of `align`
 
@@ -156,11 +155,10 @@ def join(
     _check_controls(trials, measures, controls)
     by_word = [name for name in controls if name not in trials]
     averaged, notes = average_networks(measures, keys, list(dict.fromkeys([*names, *by_word])))
-    held = dict.fromkeys(["row", "participant", *PLACES, IN_REGION, *ANSWERED, *controls])
+    held = dict.fromkeys(["row", "participant", *PLACES, IN_REGION, "response", *controls])
     # where trials have a column of the same name as a measure, the measure is used
     left = trials[[name for name in held if name in trials and name not in names]]
-    numbers = [name for name in ANSWERED if name in left]
-    left = left.assign(**{name: tables.convert_to_numbers(left[name]) for name in numbers})
+    left = left.assign(response=tables.convert_to_numbers(left["response"]))
     both = left.merge(averaged, on=keys, how="left", indicator="found")
     if not chosen and SIGNALS[0] in names:
         names = _leave_out_gaps(both, names, notes)
@@ -302,7 +300,6 @@ def _find_reasons(
         **{f"no {key}": both[key].isna() for key in ("participant", *keys)},
         "no response": pd.Series(response.isna().to_numpy(), both.index),
         "the response is not a number": both["response"].isna(),
-        **({"no counts": both["counts"].isna()} if "counts" in both else {}),
         NO_WORD: both["found"] != "both",
         **{f"{name} is empty": both[name].isna() for name in needed},
     }

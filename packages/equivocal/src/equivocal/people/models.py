@@ -14,7 +14,7 @@ networks; estimates and intervals are pooled over networks (`equivocal.statistic
 have slopes of measures that vary within items. Data that no model can take are refused with the
 reason (`equivocal.people.responses`).
 
-If the models change, change the R scripts (`equivocal.people.r_scripts`) in the same way.
+If the models change, change the R scripts (`equivocal.people.run_compare`) in the same way.
 """
 
 from collections.abc import Sequence
@@ -25,9 +25,8 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from equivocal.people.designs import FACTORS, Design, Model
+from equivocal.people.designs import FACTORS, Design, Model, add_interactions
 from equivocal.people.join import Joined
-from equivocal.people.predictors import add_interactions
 from equivocal.people.responses import Response, check_groups, check_separation, prepare_response
 from equivocal.progress import Advance
 from equivocal.statistics import MixedFit, check_trials, fit_logistic, fit_mixed
@@ -75,8 +74,7 @@ def compare_models(
     joined : Joined
         Trials with their measures, from `join`.
     family : {"gaussian", "binomial"}
-        Linear models of numbers, or logistic models of answers: 0 or 1, or proportions with their
-        `counts`.
+        Linear models of numbers, or logistic models of answers, 0 or 1.
     log : bool
         Model the logarithm of the response.
     slopes : bool
@@ -102,11 +100,14 @@ def compare_models(
     notes = list(joined.notes)
     measures = select_varying(joined.trials, joined.measures, notes)
     trials, terms = add_interactions(joined.trials, measures, by)
-    if response.counts is not None:  # proportions, corrected for rounding
-        trials = trials.assign(response=response.values)
     networks = [add_interactions(trials.assign(**own), measures, by)[0] for own in joined.networks]
     joined = replace(joined, trials=trials, measures=[t for own in terms.values() for t in own])
     notes += _note_positions(joined)
+    if not slopes:
+        notes.append(
+            "the effects are taken to be the same for all participants and items, which makes "
+            "intervals too short where they are not; --slopes lets them differ"
+        )
     design = Design(trials, joined.measures, joined.controls)
     _check_controls(design, joined)
     free = _select_independent(design, [m for m in measures if m in joined.together], notes)
@@ -185,7 +186,7 @@ def _fit_all(
         nonlocal done
         X, parts = design.build(model)
         if response.binomial:
-            made: MixedFit = fit_logistic(response.values, X, parts, response.counts)
+            made: MixedFit = fit_logistic(response.values, X, parts)
         else:
             made = fit_mixed(response.values, X, parts, reml=reml)
         done += 1

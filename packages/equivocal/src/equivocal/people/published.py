@@ -10,6 +10,10 @@ the deviance
 from a comprehender that predicts p. The number of answers behind a share is not known, so n is the
 number of people, a lower bound. A comprehender that predicts the true p has D = 1 on average: the
 floor.
+
+Readings are tabulated with intervals over networks and items (`agreement`). A comprehender of which
+there is only one, such as the ideal comprehender or an ensemble, is not a sample; its intervals are
+over items.
 """
 
 from collections.abc import Hashable, Iterator, Mapping
@@ -21,12 +25,22 @@ import pandas as pd
 from scipy.special import rel_entr
 from scipy.stats import chi2
 
-from equivocal.world import World
+from equivocal.people.agreement import Estimate, summarise_answers
+from equivocal.people.comprehenders import ANY, ITEM_READINGS, AskedItems
+from equivocal.world import PLAUSIBILITY, World
 from lastlayer.errors import join_names
 
-__all__ = ["compare_with_people", "describe_people", "load_people", "summarise_scores"]
+__all__ = [
+    "compare_with_people",
+    "describe_people",
+    "load_people",
+    "summarise_scores",
+    "tabulate_readings",
+]
 
 SHARES = ("not literal", "reversed")
+DRAWS = 400  # resamples of the bootstrap
+Arrays = Mapping[str, np.ndarray]  # by comprehender
 
 
 def load_people() -> pd.DataFrame:
@@ -35,17 +49,77 @@ def load_people() -> pd.DataFrame:
         return pd.read_csv(path)
 
 
-def compare_with_people(
-    people: pd.DataFrame, readings: pd.DataFrame, areas: pd.DataFrame
+def tabulate_readings(
+    asked: AskedItems,
+    beliefs: Arrays,
+    networks: Arrays | None = None,
+    *,
+    draws: int = DRAWS,
+    seed: int = 0,
 ) -> pd.DataFrame:
+    """Tabulate readings by construction and plausibility, with w, b and w/b.
+
+    Parameters
+    ----------
+    asked : AskedItems
+        The questions.
+    beliefs : mapping of str to ndarray of shape (participants, questions, 3)
+        By comprehender: probabilities of `ITEM_READINGS`; NaN if they are undefined.
+    networks : mapping of str to ndarray of shape (participants,), optional
+        The network of each participant. A comprehender that is missing here is not a sample.
+    draws : int
+        Number of bootstrap resamples; no intervals with 0.
+    seed : int
+        The seed of the bootstrap.
+
+    Returns
+    -------
+    DataFrame
+        comprehender, construction, plausibility, measure ("not literal", `ITEM_READINGS`, w, b,
+        w/b), value, low, high (95 %; NaN for a single network), participants, items.
+    """
+    rows = []
+    for name, believed in beliefs.items():
+        owners = (networks or {}).get(name)
+        for construction in (*asked.constructions, ANY):
+            for plausibility in (*PLAUSIBILITY, ANY):
+                chosen = asked.select(construction, plausibility)
+                chosen_beliefs = believed[:, chosen]
+                if not len(chosen) or np.isnan(chosen_beliefs).any():
+                    continue
+                head = {
+                    "comprehender": name,
+                    "construction": construction,
+                    "plausibility": plausibility,
+                }
+                names = asked.names[chosen]
+                sizes = {"participants": len(chosen_beliefs), "items": len(set(names))}
+                estimates = summarise_answers(
+                    chosen_beliefs,
+                    names,
+                    ITEM_READINGS,
+                    groups=owners,
+                    only_items=owners is None,
+                    draws=draws,
+                    seed=seed,
+                )
+                literal = estimates["literal"]
+                opposite = Estimate(1 - literal.value, 1 - literal.high, 1 - literal.low)
+                for measure, each in {"not literal": opposite, **estimates}.items():
+                    rows.append(head | {"measure": measure, **each._asdict(), **sizes})
+    keys = ["comprehender", "construction", "plausibility", "measure", *Estimate._fields]
+    return pd.DataFrame(rows, columns=[*keys, "participants", "items"])
+
+
+def compare_with_people(people: pd.DataFrame, readings: pd.DataFrame) -> pd.DataFrame:
     """Compare every comprehender with every human number.
 
     Parameters
     ----------
     people : DataFrame
         The table of `load_people`.
-    readings, areas : DataFrame
-        The tables of `tabulate_readings` and `tabulate_areas`.
+    readings : DataFrame
+        The table of `tabulate_readings`.
 
     Returns
     -------
@@ -55,7 +129,7 @@ def compare_with_people(
         shares. `found` is missing if a comprehender has no counterpart.
     """
     rows = [
-        human | {"comprehender": name} | _find_counterpart(human, name, readings, areas)
+        human | {"comprehender": name} | _find_counterpart(human, name, readings)
         for human in people.to_dict("records")
         for name in readings["comprehender"].unique()
     ]
@@ -63,7 +137,7 @@ def compare_with_people(
 
 
 def _find_counterpart(
-    human: Mapping[Hashable, Any], name: str, readings: pd.DataFrame, areas: pd.DataFrame
+    human: Mapping[Hashable, Any], name: str, readings: pd.DataFrame
 ) -> dict[str, Any]:
     """Find the number of a comprehender that is compared with one human number."""
     numbers = dict.fromkeys(("found", "found_low", "found_high", "deviance", "floor"), np.nan)
@@ -73,10 +147,8 @@ def _find_counterpart(
         return counterpart
     if measure == "order of not literal":
         return counterpart | _find_order(human, name, readings)
-    if measure == "area":
-        return counterpart | _find_value(human, name, areas, "area")
     if measure in (*SHARES, "w", "b", "w/b"):
-        return counterpart | _find_value(human, name, readings, "value", measure=measure)
+        return counterpart | _find_value(human, name, readings)
     return counterpart
 
 
@@ -93,17 +165,15 @@ def _find_order(human: Mapping[Hashable, Any], name: str, readings: pd.DataFrame
     return {"found": difference, "agrees": bool(difference > 0)}
 
 
-def _find_value(
-    human: Mapping[Hashable, Any], name: str, table: pd.DataFrame, column: str, **more: str
-) -> dict[str, Any]:
+def _find_value(human: Mapping[Hashable, Any], name: str, readings: pd.DataFrame) -> dict[str, Any]:
     """Find a number in a table with its interval and, for a share of readings, its deviance."""
-    about = {key: human[key] for key in ("construction", "plausibility")}
-    row = _pick(table, comprehender=name, **about, **more)
+    about = {key: human[key] for key in ("construction", "plausibility", "measure")}
+    row = _pick(readings, comprehender=name, **about)
     if row is None:
         return {}
-    value = {"found": row[column], "found_low": row["low"], "found_high": row["high"]}
+    value = {"found": row["value"], "found_low": row["low"], "found_high": row["high"]}
     if human["measure"] in SHARES:
-        y, p = human["value"], float(row[column])
+        y, p = human["value"], float(row["value"])
         deviance = 2 * human["participants"] * (rel_entr(y, p) + rel_entr(1 - y, 1 - p))
         value |= {"deviance": float(deviance), "floor": 1.0}  # expected under the true p, see (1)
     return value

@@ -1,7 +1,7 @@
 """The response of the models, and data that they cannot take, each refused with a way out.
 
 gaussian  numbers: reading times, amplitudes
-binomial  answers, 0 or 1, or proportions with the number of answers behind each (--counts)
+binomial  answers, 0 or 1
 """
 
 from collections.abc import Sequence
@@ -14,14 +14,12 @@ from equivocal.statistics import find_separation
 from lastlayer.errors import UserError, join_names
 
 FAMILIES = ("gaussian", "binomial")
-ROUNDED = 0.05  # how far a proportion times its count may be from a whole number
 
 
 class Response(NamedTuple):
     """The response of a model."""
 
     values: np.ndarray
-    counts: np.ndarray | None = None  # number of answers behind each value; None if one
     binomial: bool = False
 
 
@@ -31,7 +29,7 @@ def prepare_response(trials: pd.DataFrame, family: str, log: bool) -> Response:
     Parameters
     ----------
     trials : DataFrame
-        The trials, with a column `response` and perhaps `counts`.
+        The trials, with a column `response`.
     family : {"gaussian", "binomial"}
         The family of the models.
     log : bool
@@ -48,8 +46,6 @@ def prepare_response(trials: pd.DataFrame, family: str, log: bool) -> Response:
         )
     if family == "binomial":
         return _prepare_answers(trials, log)
-    if "counts" in trials:
-        raise UserError("--counts is for proportions; add --family binomial, or leave it out.")
     if len(distinct) == 2:
         raise UserError(
             f"the response has only two values, {distinct[0]:g} and {distinct[1]:g}, and linear "
@@ -65,26 +61,14 @@ def prepare_response(trials: pd.DataFrame, family: str, log: bool) -> Response:
 
 
 def _prepare_answers(trials: pd.DataFrame, log: bool) -> Response:
-    """Return answers, or proportions corrected to whole numbers of answers."""
+    """Return answers, which vary within a participant and within an item."""
     if log:
         raise UserError("--log is for numbers, and --family binomial for answers; leave one out.")
-    values, counts = trials["response"].to_numpy(float), None
-    if "counts" in trials:
-        counts = trials["counts"].to_numpy(float)
-        ones = np.round(values * counts)
-        wrong = ~((counts >= 1) & (counts % 1 == 0) & (values >= 0) & (values <= 1))
-        _refuse_first(
-            trials[wrong | (np.abs(values * counts - ones) > ROUNDED)],
-            "the response is {response:g} in line {row}, which is not a proportion of {counts:g} "
-            "answers; give the number of ones divided by the number of answers.",
-        )
-        values = ones / counts
-    else:
-        _refuse_first(
-            trials[~np.isin(values, (0, 1))],
-            "the response is {response:g} in line {row}, and --family binomial needs 0 or 1; name "
-            "the value that counts as 1 with --response COLUMN=VALUE, or the number of answers "
-            "behind proportions with --counts.",
+    values = trials["response"].to_numpy(float)
+    for _, first in trials[~np.isin(values, (0, 1))].iterrows():
+        raise UserError(
+            f"the response is {first['response']:g} in line {first['row']}, and --family binomial "
+            "needs 0 or 1; name the value that counts as 1 with --response COLUMN=VALUE."
         )
     for name in ("participant", "item"):
         groups = pd.Series(values, trials.index).groupby(trials[name])
@@ -94,13 +78,7 @@ def _prepare_answers(trials: pd.DataFrame, log: bool) -> Response:
                 f"has no finite estimate; is --{name} the right column? If so, average the answers "
                 "over it, or model trials in which they vary."
             )
-    return Response(values, counts, binomial=True)
-
-
-def _refuse_first(wrong: pd.DataFrame, message: str) -> None:
-    """Raise an error about the first of the wrong trials, if there are any."""
-    for _, first in wrong.iterrows():
-        raise UserError(message.format(**first))
+    return Response(values, binomial=True)
 
 
 def check_groups(trials: pd.DataFrame) -> None:
@@ -130,13 +108,13 @@ def check_separation(response: Response, X: np.ndarray, names: Sequence[str]) ->
     """
     if not response.binomial:
         return
-    direction = find_separation(response.values, X, response.counts)
+    direction = find_separation(response.values, X)
     if direction is None:
         return
     alone = [
         name
         for k, name in enumerate(names, start=1)
-        if find_separation(response.values, X[:, [0, k]], response.counts) is not None
+        if find_separation(response.values, X[:, [0, k]]) is not None
     ]
     together = [name for name, by in zip(names, direction[1:], strict=True) if abs(by) > 1e-6]
     raise UserError(

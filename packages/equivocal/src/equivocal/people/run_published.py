@@ -4,8 +4,7 @@
     OUT/tables/, OUT/figures/, OUT/people.toml
 
 Participants answer by drawing from their beliefs, so shares, w and b are expectations.
-Comprehenders are defined in `comprehenders`, human numbers in `published`, readings and areas in
-`readings`.
+Comprehenders are defined in `comprehenders`, human numbers and readings in `published`.
 """
 
 from dataclasses import asdict, dataclass
@@ -18,15 +17,14 @@ import pandas as pd
 from equivocal.network import TrainingSettings
 from equivocal.network.train_or_load import choose_training, train_or_load
 from equivocal.people import comprehenders
-from equivocal.people.asked_items import AskedItems, ask_about_items
-from equivocal.people.comprehenders import Arrays, believe_all
+from equivocal.people.comprehenders import Arrays, AskedItems, ask_about_items, believe_all
 from equivocal.people.published import (
     compare_with_people,
     describe_people,
     load_people,
     summarise_scores,
+    tabulate_readings,
 )
-from equivocal.people.readings import tabulate_areas, tabulate_readings
 from equivocal.progress import progress
 from equivocal.result import Figures, Result, describe_run
 from equivocal.store.folders import announce_overwrite, refuse_foreign_files
@@ -45,8 +43,7 @@ class PeopleResult(Result):
     """Comprehenders compared with people.
 
     `tables` holds "people" (every human number beside that of every comprehender, with source,
-    status and comparability), "scores" (deviances and their floors), "readings" and "areas" (how
-    well plausible sentences are told from reversals).
+    status and comparability), "scores" (deviances and their floors) and "readings".
     """
 
     def draw(self) -> Figures:
@@ -115,8 +112,6 @@ def compare_people(
             "networks": len(run.networks) if run else 0,
             "particles": comprehenders.PARTICLES,
             "prior_variance": comprehenders.VARIANCE,
-            "ensemble_particles": comprehenders.AVERAGED,
-            "ensembles": {n: list(map(float, v)) for n, v in comprehenders.FRONTIER.items()},
             "seed": training.seed,
             "training": asdict(training) if run else {},
         }
@@ -136,9 +131,8 @@ def _tabulate(
 ) -> dict[str, pd.DataFrame]:
     """Compute every table of the result."""
     readings = tabulate_readings(asked, beliefs, owners, seed=seed)
-    areas = tabulate_areas(asked, beliefs, owners, seed=seed)
-    people = compare_with_people(load_people(), readings, areas)
+    people = compare_with_people(load_people(), readings)
     over = np.where(people["comprehender"].isin(list(owners)), "networks and items", "items")
     people["found_interval"] = np.where(people["found_low"].isna(), "", over)
     tables = {"people": people, "scores": summarise_scores(people)}
-    return tables | {"readings": readings, "areas": areas}
+    return tables | {"readings": readings}

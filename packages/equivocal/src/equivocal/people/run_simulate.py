@@ -7,8 +7,7 @@ from pathlib import Path
 import pandas as pd
 
 from equivocal.people.simulate import Experiment, build_stimuli, estimate_power, simulate
-from equivocal.people.trial_tables import read_measures
-from equivocal.people.trials_result import TrialsResult, check_folder, record_inputs
+from equivocal.people.trial_tables import TrialsResult, check_folder, read_measures, record_inputs
 from equivocal.progress import progress
 
 __all__ = ["RUNS", "simulate_power", "simulate_trials"]

@@ -1,4 +1,4 @@
-"""Reads the tables of trials and of measures, with the columns that the user names.
+"""Tables of trials and of measures with the columns that the user names, and results about them.
 
 Trials have a row for each response, measures a row for each item and word. In both, `condition`
 is optional, and a word's `position` may be replaced by the `word` itself. A column that is not
@@ -6,19 +6,34 @@ named is looked for under its `USUAL` names: ours, and those of the codebook of 
 (participant_id, trial_id, stimulus, response, rt, accuracy, condition), whose `stimulus` is our
 item. The response is `rt` unless another column is named. Nothing else is guessed.
 
-Names of items and conditions are
-compared as text; 1 and 1.0 are the same.
+Names of items and conditions are compared as text; 1 and 1.0 are the same.
+
+Results (`TrialsResult`) are written to a folder:
+
+    compare.toml: compare.csv, alignment.csv, unmatched.csv, trials.csv, lme4.R, figures/
+    truth.toml:   data.csv, measures.csv
+    power.toml:   power.csv, figures/power
+
+The TOML file is written first: it marks the other files as belonging to this run, even if the run
+is interrupted. A user's own file of one of these names is never overwritten.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
+import tomli_w
 
+from equivocal.result import Figures, Result
 from equivocal.store import read_table, split_pair
+from equivocal.store.files import compute_checksum, write_text_atomically
+from equivocal.store.folders import announce_overwrite, refuse_foreign_files
+from equivocal.store.locks import hold_folder
 from lastlayer.errors import UserError, check_known, join_names
+from lastlayer.machine import collect_versions
 
 PLACES = ("item", "condition", "position", "word")  # columns that identify a word in a sentence
 WORDS = ("position", "word")  # either identifies a word within its sentence
@@ -27,13 +42,14 @@ USUAL: dict[str, tuple[str, ...]] = {
     "participant": ("participant", "participant_id"),
     "item": ("item", "stimulus"),
     "response": ("rt",),
-    "counts": (),
 }
 SIGNALS = ("semantic_update", "p600")  # those of the N400 and the P600
 OURS = (*SIGNALS, "bayesian_surprise", "uncertainty", "epistemic", "surprisal", "cloze")
 NETWORK = "network"  # measures are averaged over it
 WHOLE = 2**53  # up to which floating point represents all whole numbers
-RESERVED = ("row", "participant", "response", "counts", "found")  # our columns of the joined table
+RESERVED = ("row", "participant", "response", "found")  # our columns of the joined table
+# settings that do not make a run a different one; of inputs the checksums are compared instead
+UNCOMPARED = ("data", "measures", "versions", "seconds")
 Condition = tuple[str, str]  # a column, and the value that it must have
 
 
@@ -41,8 +57,7 @@ Condition = tuple[str, str]  # a column, and the value that it must have
 class Columns:
     """The names of the columns of the trials, where they are not `USUAL`.
 
-    A response given as COLUMN=VALUE is 1 where the column has that value, and 0 elsewhere. `counts`
-    are the numbers of answers behind proportions.
+    A response given as COLUMN=VALUE is 1 where the column has that value, and 0 elsewhere.
     """
 
     participant: str | None = None
@@ -51,7 +66,6 @@ class Columns:
     position: str | None = None
     word: str | None = None
     response: str | None = None
-    counts: str | None = None
 
 
 def find_columns(path: Path, present: Sequence[str], columns: Columns) -> dict[str, str]:
@@ -96,7 +110,7 @@ def read_trials(path: Path, columns: Columns) -> tuple[pd.DataFrame, dict[str, s
     names = find_columns(path, list(table.columns), columns)
     chosen = {theirs: ours for ours, theirs in names.items()}
     # a column that has one of our names, but is not the one that was asked for, is dropped
-    clash = [name for name in ("row", "counts", *names) if name in table and name not in chosen]
+    clash = [name for name in ("row", *names) if name in table and name not in chosen]
     table = table.drop(columns=clash).rename(columns=chosen)
     table.insert(0, "row", table.index.to_numpy() + 2)  # the header is line 1
     return _convert_keys(table, ("participant", *PLACES)), names
@@ -215,3 +229,60 @@ def convert_to_numbers(values: pd.Series) -> pd.Series:
     """Convert to floating point; values that are not finite numbers become missing."""
     numbers = pd.to_numeric(values, errors="coerce").astype(float)
     return numbers.where(np.isfinite(numbers))
+
+
+# ---- results
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class TrialsResult(Result):
+    """Tables of trials, or of their analysis; `scripts` are other texts to write, by file name.
+
+    `compare_trials` returns the tables "compare" (a row for each measure alone and together with
+    the others), "unmatched" (trials that were left out), "trials" and, where
+    they were aligned, "alignment" (what became of every word read); `simulate_trials` returns
+    "data" and "measures"; `simulate_power` returns "power", by participants and items.
+    """
+
+    scripts: dict[str, str] = field(default_factory=dict)
+
+    def draw(self) -> Figures:
+        """Draw coefficients and differences in AIC, or power against participants."""
+        from equivocal.people.figures import draw_comparison, draw_power
+
+        known = {"compare": draw_comparison, "power": draw_power}
+        return {name: known[name](table) for name, table in self.tables.items() if name in known}
+
+    def write(self, folder: str | Path) -> None:
+        """Write NAME.toml, then a CSV file for each table with all digits, scripts and figures."""
+        folder = Path(folder)
+        texts = {f"{name}.csv": table.to_csv(index=False) for name, table in self.tables.items()}
+        texts |= self.scripts
+        with hold_folder(folder):
+            check_folder(folder, self.name, list(texts), self.settings)
+            mark = folder / f"{self.name}.toml"
+            announce_overwrite(mark, self.settings, [*{*self.settings} - {*UNCOMPARED}])
+            write_text_atomically(mark, tomli_w.dumps(self.settings))
+            for name, text in texts.items():
+                write_text_atomically(folder / name, text)
+            self.save_figures(folder)
+
+
+def record_inputs(**paths: Path | None) -> dict[str, Any]:
+    """Return the settings that describe input tables: their paths, checksums, and versions."""
+    given = {name: path for name, path in paths.items() if path is not None}
+    sums = {name: compute_checksum(path) or "" for name, path in given.items()}
+    where = {name: str(path) for name, path in given.items()}
+    return {**where, "inputs": sums, "versions": collect_versions()}
+
+
+def check_folder(folder: Path, name: str, files: list[str], settings: dict[str, Any]) -> None:
+    """Refuse to overwrite a user's own files, or the tables that are read."""
+    refuse_foreign_files(folder / f"{name}.toml", files)
+    written = [path for file in files if (path := folder / file).exists()]
+    for table in (Path(settings[each]) for each in settings["inputs"]):
+        if any(path.samefile(table) for path in written):
+            raise UserError(
+                f"{table} is read here and would be overwritten; choose another --out, or copy it "
+                "to another folder and give that."
+            )
