@@ -101,11 +101,16 @@ class MeasureResult(Result):
             titles = {paradigm.name: paradigm.title for paradigm in self.paradigms}
             drawn["overview"] = figures.draw_overview(self.tables["findings"], titles)
         for paradigm in self.paradigms:
-            wanted = ("shares", "readings") if paradigm.readings else ("words",)
-            tables = [self.tables[name] for name in wanted]
-            own = [table[table["paradigm"] == paradigm.name] for table in tables]
-            draw = figures.draw_readings if paradigm.readings else figures.draw_words
-            drawn[paradigm.name] = draw(*own, paradigm)
+            own = {
+                name: table[table["paradigm"] == paradigm.name]
+                for name, table in self.tables.items()
+                if "paradigm" in table
+            }
+            drawn[paradigm.name] = (
+                figures.draw_readings(own["shares"], own["readings"], paradigm)
+                if paradigm.readings
+                else figures.draw_words(own["words"], paradigm)
+            )
         return drawn
 
 
