@@ -111,13 +111,13 @@ def test_controls_explain_their_share_of_the_response() -> None:
     held = compare_models(join(trials, measures, ["surprise"], ["position"]))
     assert held.table["se"].iloc[0] < 0.9 * loose.table["se"].iloc[0]
     assert held.table["low"].iloc[0] < TRUTH.beta < held.table["high"].iloc[0]
-    unchecked = "the trials and the measures have no column word"
-    assert [note[: len(unchecked)] for note in held.notes] == [unchecked]
-    assert loose.notes == [
-        *held.notes,
-        "2 word positions are taken together; --control position allows for a trend over them, "
-        "--where position=N keeps one",
-    ]
+    unchecked, same = held.notes
+    assert unchecked.startswith("the trials and the measures have no column word")
+    assert same.startswith("the effects are taken to be the same for all participants and items")
+    together = "2 word positions are taken together; --control position allows for a trend over "
+    assert loose.notes == [unchecked, f"{together}them, --where position=N keeps one", same]
+    sloped = compare_models(join(trials, measures, ["surprise"], ["position"]), slopes=True)
+    assert sloped.notes == [unchecked]
     with pytest.raises(UserError, match="surprise is determined by the controls"):
         compare_models(
             join(trials, measures.assign(copy=measures["surprise"]), ["surprise"], ["copy"])
