@@ -24,75 +24,95 @@ from lastlayer.prior import Fit, compare_answers
 from lastlayer.problem import Problem
 from lastlayer.variational import FlowConfig
 
-ROWS = 8_192  # of which curvature is summed at a time
+ROWS = 2_048  # of which curvature is summed at a time
+TOGETHER = 1 << 25  # rows × outputs that are fitted at once
 PASSES, STEPS = 8, 20  # the most passes over the curvature, and steps with each
+NEAR = 2.0  # tolerances: where L-BFGS leaves the rest to the curvature
 
 
 def run(problem: Problem, config: FlowConfig, settings: RunSettings) -> Outcome:
-    """Fit all outputs at once; passes over the curvature go on until it does not change."""
+    """Fit outputs together, as many as memory holds, until their curvature does not change."""
     del config
-    K, scale = problem.num_outputs, problem.prior_scale
-    fit, variance = Fit(problem, scale.astype(np.float64) ** 2, average=False), scale**2.0
-    for _ in range(2):  # the second begins where the first has learnt how narrow posteriors are
-        fit.move_to(variance, settings.tolerance / 5)
-    w = fit.u @ (fit.B / scale[:, None]).T
-    del fit  # as large as the features
-    psi, offsets = problem.features * scale, problem.compute_offsets()
-    counts = problem.counts.reshape(len(psi), -1)
-    for passes in range(1, 1 + (settings.num_steps or PASSES)):  # noqa: B007
-        slope = _sum_errors(problem, psi, offsets, w)[1]
-        factor = _factorize_curvature(psi, counts * slope)
-        for _ in range(STEPS):
-            error, after = _sum_errors(problem, psi, offsets, w)
-            along = np.matmul((error.T @ psi + w)[:, None], factor)
-            residual = np.sqrt((along**2).sum(axis=(1, 2)))
-            if residual.max() <= settings.tolerance:
-                break
-            w = w - np.matmul(along, factor.swapaxes(1, 2))[:, 0]
-        weight = np.maximum((counts * slope).sum(axis=0), np.finfo(psi.dtype).tiny)
-        change = (counts * np.abs(after - slope)).sum(axis=0) / weight
-        if change.max() <= settings.tolerance:
-            break
-    settings.tell(K, K)
-    return Outcome(
-        mean=w,
-        factor=factor,
-        converged=(residual <= settings.tolerance) & (change <= settings.tolerance),
-        steps=np.full(K, passes),
+    K, D = problem.num_outputs, problem.num_features
+    outcome = Outcome(
+        mean=np.empty((K, D), problem.dtype),
+        factor=np.empty((K, D, D), problem.dtype),
+        converged=np.zeros(K, bool),
+        steps=np.zeros(K, int),
         time=np.full(K, np.nan),
-        mean_residual=residual.astype(np.float64),
-        covariance_residual=change.astype(np.float64),
+        mean_residual=np.zeros(K),
+        covariance_residual=np.zeros(K),
         stop_reason="the curvature still changes; narrow prior_variance or pass dtype='float64'",
     )
+    groups = -(-K * problem.num_rows // TOGETHER)
+    for own in np.array_split(np.arange(K), groups):
+        some = problem if groups == 1 else problem.select(own)
+        _fit_group(some, outcome, own, settings)
+        settings.tell(int(own[-1]) + 1, K)
+    change, residual = outcome.covariance_residual, outcome.mean_residual
+    outcome.converged = np.maximum(change, residual) <= settings.tolerance
+    return outcome
+
+
+def _fit_group(
+    problem: Problem, outcome: Outcome, own: np.ndarray, settings: RunSettings
+) -> None:
+    """Fit some outputs at once; passes over the curvature go on until it does not change."""
+    scale, tolerance = problem.prior_scale, settings.tolerance
+    fit = Fit(problem, scale.astype(np.float64) ** 2, average=False)
+    fit.move_to(scale**2.0, NEAR * tolerance)
+    w = fit.u @ (fit.B / scale[:, None]).T
+    del fit  # as large as the features
+    offsets, counts = problem.compute_offsets(), problem.counts.reshape(problem.num_rows, -1)
+    factor = outcome.factor[own[0] : own[-1] + 1]
+    for passes in range(1, 1 + (settings.num_steps or PASSES)):  # noqa: B007
+        slope = _sum_errors(problem, offsets, w)[1]
+        _factorize_curvature(problem, counts * slope, factor)
+        for _ in range(STEPS):
+            error, after = _sum_errors(problem, offsets, w)
+            gradient = error.T @ problem.features * scale + w
+            along = np.matmul(gradient[:, None], factor)
+            residual = np.sqrt((along**2).sum(axis=(1, 2)))
+            if residual.max() <= tolerance:
+                break
+            w = w - np.matmul(along, factor.swapaxes(1, 2))[:, 0]
+        weight = np.maximum((counts * slope).sum(axis=0), np.finfo(problem.dtype).tiny)
+        change = (counts * np.abs(after - slope)).sum(axis=0) / weight
+        if change.max() <= tolerance:
+            break
+    outcome.mean[own], outcome.steps[own] = w, passes
+    outcome.mean_residual[own], outcome.covariance_residual[own] = residual, change
 
 
 def _sum_errors(
-    problem: Problem, psi: np.ndarray, offsets: np.ndarray, w: np.ndarray
+    problem: Problem, offsets: np.ndarray, w: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return c y − t and y(1 − y) of each row and output, (N, K)."""
-    y, _ = compare_answers(problem, offsets + psi @ w.T)
+    y, _ = compare_answers(problem, offsets + problem.features @ (w * problem.prior_scale).T)
     return problem.counts.reshape(len(y), -1) * y - problem.targets, y * (1 - y)
 
 
-def _factorize_curvature(psi: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """Return lower triangular G with GGᵀ = (Ψᵀ diag(r_k) Ψ + I)⁻¹ for each output, (K, D, D).
+def _factorize_curvature(problem: Problem, weights: np.ndarray, factor: np.ndarray) -> None:
+    """Set lower triangular G with GGᵀ = (Ψᵀ diag(r_k) Ψ + I)⁻¹ for each output, (K, D, D).
 
     With the features in reverse order, H = U Uᵀ for an upper triangular U, and G = U⁻ᵀ.
     """
     from scipy.linalg import solve_triangular  # JAX requires SciPy, but does not load it
 
-    K, D = weights.shape[1], psi.shape[1]
-    factor, identity = np.empty((K, D, D), psi.dtype), np.eye(D)
+    psi, scale = problem.features, problem.prior_scale.astype(np.float64)
+    identity = np.eye(psi.shape[1])
 
     def factorize(k: int) -> None:
-        H = np.eye(D)
+        H = np.zeros(identity.shape)
         root = np.sqrt(weights[:, k])
         for start in range(0, len(psi), ROWS):
             some = psi[start : start + ROWS] * root[start : start + ROWS, None]
             H += some.T @ some
+        H *= scale
+        H *= scale[:, None]
+        H += identity
         U = np.linalg.cholesky(H[::-1, ::-1])[::-1, ::-1]
         factor[k] = solve_triangular(U, identity, trans="T", lower=False)
 
     with ThreadPoolExecutor(count_cores()) as pool:
-        list(pool.map(factorize, range(K)))
-    return factor
+        list(pool.map(factorize, range(len(factor))))

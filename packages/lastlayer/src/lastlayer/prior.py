@@ -51,7 +51,7 @@ RISEN, TIE = 1.01, 0.9995  # the path ends at a loss so many times the least; of
 # Prior variance of an intercept's logit: base rates from 0.01 % to 99.99 % lie within two sd.
 INTERCEPT = 25.0
 FEWEST_ROWS = 30  # fewer choose no prior
-ROWS = 8_000  # the most rows by which a prior is chosen
+ROWS, OUTPUTS = 8_000, 512  # the most rows, and outputs, by which a prior is chosen
 FOLDS = 5  # parts of the rows; they are left out one after another until enough rows have been
 ENOUGH = 300  # rows, or groups of rows
 NEAR, STEPS = 0.05, 500  # gradient at which a fit has ended, in posterior sd; the most steps
@@ -68,6 +68,11 @@ class Question:
     trained: np.ndarray | None  # W, (K, D), towards which the mean may be moved
     validation: Problem | None
     groups: np.ndarray | None = None  # (N,)
+
+    def select(self, outputs: np.ndarray) -> "Question":
+        """Return the question for some outputs."""
+        held = None if self.validation is None else self.validation.select(outputs)
+        return replace(self, validation=held)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -101,10 +106,20 @@ def choose_prior(problem: Problem, asked: Question) -> Choice:
         way_out = "its weights are kept: pass rows that it has not seen as validation="
         warnings.warn(f"{reason}; {way_out}.", UserWarning, stacklevel=3)
         return _choose_without_rows(problem, W, reason)
-    path = Path(problem, asked)
+    few = _draw_outputs(problem)
+    path, own = Path(problem.select(few), asked.select(few)), None if W is None else W[few]
     choice = _set_variance(problem, size := path.follow())
     much = " (wider than usual: standardise the features)" if size > path.sizes[USUAL - 1] else ""
-    return _move_mean(replace(choice, note=f"{choice.note}{much}, by {path.words}; "), path, W)
+    choice = replace(choice, note=f"{choice.note}{much}, by {path.words}; ", network=W)
+    return _move_mean(choice, path, own)
+
+
+def _draw_outputs(problem: Problem) -> np.ndarray:
+    """Return at most `OUTPUTS` outputs, drawn at random; all classes of a softmax."""
+    K = problem.num_outputs
+    if K <= OUTPUTS or problem.likelihood is Likelihood.SOFTMAX:
+        return np.arange(K)
+    return np.sort(np.random.default_rng(0).permutation(K)[:OUTPUTS])
 
 
 def _choose_without_rows(problem: Problem, W: np.ndarray | None, reason: str) -> Choice:
@@ -140,7 +155,7 @@ def _move_mean(choice: Choice, path: "Path", W: np.ndarray | None) -> Choice:
         moved = f"mean {what}, {shift:.2g} posterior sd from the posterior's own"
         moved += "; " if shift < FAR else ", so that intervals hold the truth less often; "
     note = f"{choice.note}{moved}held-out NLL {loss:.3g}, the network's own {theirs:.3g}"
-    return replace(choice, share=share, network=W, note=note, settings=choice.settings | settings)
+    return replace(choice, share=share, note=note, settings=choice.settings | settings)
 
 
 def find_intercepts(psi: np.ndarray) -> np.ndarray:

@@ -13,6 +13,7 @@ R the mean loss of n held-out rows; the expected loss of another, exchangeable r
 """
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -221,11 +222,17 @@ def measure_misses(held: HeldOut) -> MissCurve:
     return MissCurve(p[order], np.cumsum(share[order]), number)
 
 
+@lru_cache(maxsize=2)
+def _draw_counts(n: int) -> np.ndarray:
+    """Return how often each row counts: once, and in resamples, (1 + draws, n)."""
+    rng = np.random.default_rng(0)
+    drawn = rng.multinomial(n, np.full(n, 1 / n), size=DRAWS) if n else np.empty((DRAWS, 0))
+    return np.vstack([np.ones(n), drawn])
+
+
 def draw_weights(counts: np.ndarray) -> np.ndarray:
     """Return the rows themselves, and resamples of them, as weights, (1 + draws, n)."""
-    n, rng = len(counts), np.random.default_rng(0)
-    drawn = rng.multinomial(n, np.full(n, 1 / n), size=DRAWS) if n else np.empty((DRAWS, 0))
-    return np.vstack([np.ones(n), drawn]) * counts
+    return _draw_counts(len(counts)) * counts
 
 
 def measure_calibration(p: np.ndarray, t: np.ndarray, c: np.ndarray) -> tuple[float, float, float]:
