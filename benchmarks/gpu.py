@@ -10,9 +10,7 @@ names parts, `--small` checks that everything works.
 """
 
 import argparse
-import cProfile
 import json
-import pstats
 import subprocess
 import sys
 import time
@@ -59,15 +57,6 @@ def measure_products(features: np.ndarray, outputs: int) -> Numbers:
         }
 
 
-def profile(work: Callable[[], Any], most: int = 30) -> list[str]:
-    """Return where the host waits, by function."""
-    profiler = cProfile.Profile()
-    profiler.runcall(work)
-    stats: Any = pstats.Stats(profiler)
-    lines = sorted(stats.stats.items(), key=lambda item: -item[1][3])[:most]
-    return [f"{v[3]:.3f} {Path(k[0]).name}:{k[1]} {k[2]}" for k, v in lines]
-
-
 def measure_posterior(n: int, d: int, k: int) -> Numbers:
     """Measure a posterior of one size, with and without its verdict, and predictions."""
     features, targets = make_rows(n, d, k)
@@ -77,7 +66,6 @@ def measure_posterior(n: int, d: int, k: int) -> Numbers:
     posterior = work(seed=2)
     found["steps"] = int(posterior.info.steps.max())
     found["message"] = posterior.info.message
-    found["profile"] = profile(lambda: work(seed=3).info)
     posterior.predict_proba(features[:1_000])
     found["predict_1000"] = measure_time(lambda: posterior.predict_proba(features[:1_000]))
     stats = jax.local_devices()[0].memory_stats() or {}

@@ -54,9 +54,7 @@ def run(problem: Problem, config: FlowConfig, settings: RunSettings) -> Outcome:
     return outcome
 
 
-def _fit_group(
-    problem: Problem, outcome: Outcome, own: np.ndarray, settings: RunSettings
-) -> None:
+def _fit_group(problem: Problem, outcome: Outcome, own: np.ndarray, settings: RunSettings) -> None:
     """Fit some outputs at once; passes over the curvature go on until it does not change."""
     scale, tolerance = problem.prior_scale, settings.tolerance
     fit = Fit(problem, scale.astype(np.float64) ** 2, average=False)

@@ -24,7 +24,7 @@ import numpy as np
 
 __all__ = ["Familiarity", "compute_factor", "fit_familiarity"]
 
-CHUNK = 1 << 22  # numbers converted to double precision at a time
+CHUNK = 1 << 19  # numbers converted to double precision at a time
 ROUNDING = (
     1e-5  # of a score: a held-out row is as strange as itself, whatever computes its features
 )

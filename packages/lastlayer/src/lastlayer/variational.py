@@ -37,6 +37,7 @@ from functools import partial
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from lastlayer.checks import fail
@@ -45,7 +46,7 @@ from lastlayer.covariance import make_triangular
 from lastlayer.flow import FlowRule, FlowState, evaluate_proposal, pick, propose, start_flow
 from lastlayer.logits import average_by_quadrature
 from lastlayer.outcome import Outcome, RunSettings
-from lastlayer.plan import Plan, make_plan, plan_to_share
+from lastlayer.plan import Plan, choose_limit, make_plan, plan_to_share
 from lastlayer.problem import Problem, narrow_prior, sample_rows
 from lastlayer.rows import Rows, iterate_outputs, lay_out
 from lastlayer.shared import (
@@ -119,7 +120,7 @@ def fit_gaussian(
         near = (mean, factor) if finite else None
     settings.tell(problem.num_outputs, problem.num_outputs)
     outcome.stop_reason = _explain_stop(outcome, settings)
-    if isinstance(outcome.factor, np.ndarray):
+    if isinstance(outcome.factor, np.ndarray) and jax.default_backend() == "cpu":
         outcome.factor = make_triangular(outcome.factor)
     return outcome
 
@@ -345,15 +346,17 @@ def _prepare_outcome(problem: Problem) -> Outcome:
 def _collect(outcome: Outcome, places: np.ndarray, ending: Ending) -> None:
     """Copy outputs to the host; columns of padding are left behind.
 
-    Factors of all outputs stay on the GPU where they were found.
+    Factors stay on the GPU where they were found, if it has room for all.
     """
     D, state = outcome.mean.shape[1], ending.state
     mean, time = jax.device_get((state.mean, state.time))
     factor = state.factor[:, :D, :D]
-    if len(places) == len(outcome.mean) and keeps_on_device(factor):
+    if not keeps_on_device(factor) or outcome.factor.nbytes > choose_limit(None):
+        outcome.factor[places] = np.asarray(factor)
+    elif len(places) == len(outcome.mean):
         outcome.factor = factor
     else:
-        outcome.factor[places] = np.asarray(factor)
+        outcome.factor = jnp.asarray(outcome.factor).at[places].set(factor)
     outcome.mean[places] = mean[:, :D]
     outcome.time[places], outcome.steps[places] = time, ending.steps
     outcome.converged[places] = ending.converged
