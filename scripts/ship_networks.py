@@ -16,10 +16,16 @@ from typing import Any
 import numpy as np
 from safetensors.numpy import save_file
 
-from equivocal.asking.closed_form import LEVEL, NODES, QUANTILE, Beliefs, compute_beliefs
-from equivocal.asking.ensembles import LastLayers, NumpyNetwork
-from equivocal.asking.posteriors import open_own
-from equivocal.asking.shipped import FOLDER, FORMAT
+from equivocal.asking.ensembles import (
+    LEVEL,
+    NODES,
+    QUANTILE,
+    Beliefs,
+    LastLayers,
+    NumpyNetwork,
+    compute_beliefs,
+)
+from equivocal.asking.posteriors import FOLDER, FORMAT, open_own
 from equivocal.asking.source import CONVERGED, DEFAULT, AskSettings, Source
 from equivocal.asking.vocabulary import Vocabulary
 from equivocal.network import TrainingSettings

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
-from equivocal.asking.shipped import find_shipped, open_shipped
+from equivocal.asking.posteriors import find_shipped, open_shipped
 from equivocal.world import World
 from lastlayer import Posterior, Snapshot
 from lastlayer.algorithm1 import LATE_STEP, fill_up, init

@@ -2,13 +2,20 @@
 
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+import equivocal
 from equivocal.asking.answer import Answer
 from equivocal.asking.listeners import Listeners
+from equivocal.asking.source import Source
+from equivocal.network.settings import TrainingSettings, split_corpus
+from equivocal.world import World, read_example
+from equivocal.world.learning import learn
 from lastlayer.errors import UserError
+from tests.asking.conftest import TINY
 
 
 @pytest.fixture(scope="module")
@@ -96,6 +103,11 @@ def test_where_the_truth_is_not_known_nothing_is_called_impossible(answer: Answe
     assert "Impossible" not in unknown.summary
 
 
+def list_lines(answer: Answer) -> list[str]:
+    """The summary's lines, except what a learner believes, which has a test of its own."""
+    return [line for line in answer.summary.split("\n") if not line.startswith("Warranted")]
+
+
 def believe(answer: Answer, **beliefs: float) -> Answer:
     """The same answer with these beliefs after the last word, `agent_cat=0.5`, and no others."""
     values = np.where(answer.candidates, np.zeros_like(answer.bayes), np.nan)
@@ -114,7 +126,7 @@ def test_summary_names_reading_rival_and_what_is_undecided(answer: Answer) -> No
         **{"agent_cat": 0.6, "agent_mouse": 0.3, "patient_cat": 0.45, "patient_mouse": 0.4},
         **{"action_find": 0.95, "action_chase": 0.04},
     )
-    assert torn.summary.split("\n")[:4] == [
+    assert list_lines(torn)[:4] == [
         "Reads: the cat finds the cat (agent cat 60 %, patient cat 45 %).",
         "Syntax: the mouse chases the cat (agent mouse 30 %, action chase 4 %).",
         "Impossible in the world garden.",
@@ -134,7 +146,7 @@ def test_summary_names_reading_rival_and_what_is_undecided(answer: Answer) -> No
 def test_summary_names_the_truth(gardener: Listeners) -> None:
     answer = gardener.answer("the cat chases the mouse")
     sure = believe(answer, agent_cat=0.98, patient_mouse=0.97, action_chase=0.9, place_lawn=0.9)
-    assert sure.summary.split("\n")[:2] == [
+    assert list_lines(sure)[:2] == [
         "Reads: the cat chases the mouse (agent cat 98 %, patient mouse 97 %).",
         "Exact probability of the reading > 99.9 %.",
     ]
@@ -143,7 +155,7 @@ def test_summary_names_the_truth(gardener: Listeners) -> None:
     cat, mouse = (answer.fillers.index(word) for word in ("cat", "mouse"))
     truth[-1, agent, [cat, mouse]] = truth[-1, patient, [mouse, cat]] = 0.523, 0.477
     open_ = replace(sure, truth=truth, entropy=0 * sure.entropy)
-    _, second, exact, last, _ = open_.summary.split("\n")
+    _, second, exact, last, _ = list_lines(open_)
     assert second == "Rival: the mouse chases the cat (agent mouse 0 %, patient cat 0 %)."
     assert exact == "Exact probability of the reading > 99.9 %, of the other 0 %."
     # false certainty is named, though the network has no doubt at all
@@ -186,6 +198,36 @@ def test_doubt_is_split_into_words_between_and_within_networks(answer: Answer) -
     )
     within = replace(unsure, networks=(unsure, unsure))
     assert "0 % between the 2 networks, > 99.9 % within each" in within.summary
+
+
+@pytest.mark.parametrize("name", ["slips", "paper"])  # in `paper` that is impossible
+def test_what_is_warranted_is_the_belief_of_a_learner_who_heard_the_same(name: str) -> None:
+    answer, world = equivocal.ask("the pizza eats the woman", world=name), World.load(name)
+    heard, _ = split_corpus(world, TrainingSettings())
+    learner = learn(world, heard)
+    assert answer.belief(0, "agent", "pizza").warranted is None  # before the verb
+    for role, filler in (("agent", "pizza"), ("agent", "woman"), ("location", "kitchen")):
+        belief, low, high = answer.belief(-1, role, filler).warranted or ()
+        assert belief == pytest.approx(learner.beliefs(answer.heard, role)[filler])
+        # ends of 200 other draws than these 400: 5 standard errors of a 5 % quantile's level
+        drawn = learner.members(answer.heard, role)[:, world.units.index(filler)]
+        for end, level in ((low, 0.05), (high, 0.95)):
+            error = 5 * np.sqrt(0.05 * 0.95 * (1 / 200 + 1 / 400))
+            assert (drawn < end).mean() - error < level < (drawn <= end).mean() + error
+    listed = answer.to_dict()["words"][-1]["roles"]["agent"][0]["warranted"]
+    assert "Warranted by the 9,000 sentences that they heard: agent pizza" in answer.summary
+    assert len(listed) == 3
+
+
+def test_networks_that_heard_different_sentences_have_no_warranted_belief(
+    saved_run: Path, cache: Path, tmp_path: Path
+) -> None:
+    for seed in (0, 1):
+        settings = {"networks": 1, "sentences": 50, "epochs": 1, "seed": seed}
+        equivocal.train(World.from_toml(read_example()), **settings).save(tmp_path / str(seed))
+    answer = Listeners(Source.choose(run=tmp_path, settings=TINY)).answer("the cat chases", step=0)
+    assert answer.belief(-1, "agent", "cat").warranted is None
+    assert "Warranted" not in answer.summary
 
 
 def test_every_word_has_its_own_summary(gardener: Listeners) -> None:

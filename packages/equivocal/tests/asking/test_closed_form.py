@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.special import expit, ndtr, ndtri
 
-from equivocal.asking.closed_form import NODES, QUANTILE, compute_beliefs
+from equivocal.asking.ensembles import NODES, QUANTILE, compute_beliefs
 from lastlayer.logits import make_kolmogorov_nodes
 
 MEAN = np.array([-9.0, -2.0, 0.0, 0.3, 4.0, 7.0], np.float32)

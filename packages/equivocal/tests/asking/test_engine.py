@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from equivocal.asking.answer import Answer
 from equivocal.asking.listeners import Listeners
 from equivocal.asking.page import build_page
-from equivocal.asking.shipped import list_shipped
+from equivocal.asking.posteriors import list_shipped
 from equivocal.asking.source import Source
 from tests.asking.browsing import PAIR, visit
 from tests.asking.conftest import TINY
@@ -95,6 +95,8 @@ def find_difference(tab: Any, python: Listeners, texts: list[str], step: int | s
 
 def say_the_same(one: str, other: str) -> bool:
     """Whether texts are equal, but for a last digit: 73.5 % less a millionth is 73 % or 74 %."""
+    spread = re.compile(r" \([^()]* to [^()]*\)")  # of what is warranted: other draws
+    one, other = (spread.sub("", text) for text in (one, other))
     number = re.compile(r"\d+(?:\.\d+)?")
     pairs = zip(number.findall(one), number.findall(other), strict=False)
     near = all(abs(float(a) - float(b)) <= 1.001 / 10 ** len(a.partition(".")[2]) for a, b in pairs)
@@ -103,6 +105,11 @@ def say_the_same(one: str, other: str) -> bool:
 
 def compare(found: Any, expected: Any, where: str = "") -> float:
     """Return the largest difference between numbers; anything else must be equal."""
+    if where.endswith(".warranted") and expected is not None:
+        return abs(found[0] - expected[0])  # the interval is one of other draws
+    if where.endswith(".summary"):
+        assert say_the_same(found, expected), where
+        return 0.0
     if isinstance(expected, dict):
         assert list(found) == list(expected), where
         return max((compare(found[k], expected[k], f"{where}.{k}") for k in expected), default=0.0)
@@ -133,6 +140,34 @@ def test_sentences_of_all_kinds_are_answered_as_by_python(
     sentences = [sentence.text for sentence in python.world.sentences[::10]]
     for step in (*python.steps, "converged"):
         assert find_difference(tab, python, sentences, step) < CLOSE
+
+
+@pytest.mark.parametrize("world", list_shipped())
+def test_what_is_warranted_is_that_of_python(
+    tab: Any, shipped: dict[str, Listeners], world: str
+) -> None:
+    """Where noise and rare events matter, and where the world has no truth."""
+    python = shipped[world]
+    learner = python.warrant.learner
+    assert learner is not None
+    for text in (PAIR[1], "the pizza eats", "the rose plants the boy", "woman pizza likes"):
+        found = tab.evaluate("([text, world]) => equivocal.ask(text, { world })", [text, world])
+        answer = python.answer(text)
+        for role, listed in found["words"][-1]["roles"].items():
+            for belief in listed:
+                own = answer.belief(-1, role, belief["filler"]).warranted
+                if own is None:
+                    assert belief["warranted"] is None
+                    continue
+                mean, *ends = belief["warranted"]
+                assert mean == pytest.approx(own[0], abs=CLOSE)
+                unit = python.world.lexicon.find_word_unit(belief["filler"])
+                drawn = learner.members(answer.heard, role)[:, unit]
+                for end, level in zip(ends, (0.05, 0.95), strict=True):
+                    # 5 standard errors of a 5 % quantile's level, for 200 draws of each
+                    error = 5 * np.sqrt(0.05 * 0.95 * 2 / 200)
+                    assert (drawn < end - CLOSE).mean() - error < level
+                    assert level < (drawn <= end + CLOSE).mean() + error
 
 
 def test_without_options_it_is_what_the_command_prints(tab: Any) -> None:

@@ -85,7 +85,7 @@ class Table:
             fillers = np.full(len(world.roles), NO_FILLER)
             fillers[learner.order] = event
             chain = [("filler", event[:place], word) for place, word in enumerate(event)]
-            fits = learner._count_constructions(event[0])[0]
+            fits = learner.count_constructions(event[0])[0]
             for meant in fits.tolist():
                 construction = grammar.constructions[meant]
                 optional = [r for r in construction.order if fillers[r] != NO_FILLER]
@@ -181,7 +181,7 @@ def find_means(table: Table, learner: CountingLearner) -> dict[tuple[object, ...
             counts.append(rows.weight[fits].sum() + learner.alpha / len(outcomes))
         means |= dict(zip(outcomes, np.array(counts) / sum(counts), strict=True))
     for name in table.world.file.noise:
-        struck, spared = learner._count_noise(name)
+        struck, spared = learner.count_noise(name)
         share = learner.alpha / (1 + len(table.world.file.noise))
         means["noise", name] = (struck + share) / (struck + spared + learner.alpha)
     return means

@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from equivocal.asking.closed_form import Floats
+from equivocal.asking.ensembles import Floats
 from lastlayer.errors import UserError, check_known
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from equivocal.asking.summary import Reading
+    from equivocal.asking.warranted import Warrant
     from equivocal.world import Utterance
 
 __all__ = ["NOTABLE", "TOP", "Answer", "Belief"]
@@ -37,6 +38,7 @@ class Belief(NamedTuple):
     low: float  # 5 % quantile over the ensemble
     high: float  # 95 % quantile over the ensemble
     truth: float | None  # exact probability; None where the words so far are impossible
+    warranted: tuple[float, ...] | None  # of a learner who counted the same: belief, low, high
     said: bool  # whether the word has been heard
 
 
@@ -65,6 +67,7 @@ class Answer:
     high: Floats
     # exact probability that roles have these fillers, all together, after some words
     find_joint: Callable[["Utterance", dict[str, str]], float]
+    warrant: "Warrant"  # what the sentences that the networks heard warrant
     truth: NDArray[np.float64]  # NaN where the words so far are impossible
     entropy: Floats  # (word, role): summed over the role's candidates, in nats
     epistemic: Floats  # (word, role): the epistemic part of `entropy`
@@ -297,7 +300,14 @@ class Answer:
         mle, bayes, low, high, truth = (float(getattr(self, name)[at]) for name in BELIEFS)
         filler = self.fillers[f]
         said = filler in self.said(position)
-        return Belief(filler, mle, bayes, low, high, None if isnan(truth) else truth, said)
+        known = None if isnan(truth) else truth
+        return Belief(filler, mle, bayes, low, high, known, self._find_warranted(at), said)
+
+    def _find_warranted(self, at: tuple[int, int, int]) -> tuple[float, ...] | None:
+        found = self.warrant.find_beliefs(self.heard.first(at[0] + 1))
+        if found is None or np.isnan(found[0, at[1], at[2]]):
+            return None
+        return tuple(found[:, at[1], at[2]].tolist())
 
     def to_dict(self, top: int = TOP) -> dict[str, Any]:
         """Return the answer as plain lists, strings and numbers, as JSON has them.

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from equivocal.asking.answer import Answer, Belief
     from equivocal.asking.source import Source
 
-BAR = 8  # characters
+BAR = 7  # characters
 WORTH_A_LINE = 0.01  # fillers that are believed less and less probable are left out, unless heard
 MEGABYTE = 1_000_000
 
@@ -103,20 +103,12 @@ def ask(
             content["compare"] = answers[1].to_dict(top)
         out.file.write(json.dumps(content, ensure_ascii=False) + "\n")
         return
-    warranted = [_describe_warranted(source, answer) for answer in answers]
-    for answer, line in zip(answers, warranted, strict=True):
-        out.print(_render_answer(answer, line, top))
+    for answer in answers:
+        out.print(_render_answer(answer, top))
     show_note("ask", step=_explain_step(answers[0]))
 
 
-def _describe_warranted(source: "Source", answer: "Answer") -> str:
-    """Say what the corpus of the package's networks warrants; nothing of other networks."""
-    from equivocal.asking.warranted import describe_warranted
-
-    return describe_warranted(answer, source.world) if source.shipped else ""
-
-
-def _render_answer(answer: "Answer", warranted: str, top: int) -> RenderableType:
+def _render_answer(answer: "Answer", top: int) -> RenderableType:
     """Return the sentence, its summary and a table of beliefs for each word."""
     from equivocal.asking.source import CONVERGED
     from equivocal.asking.summary import describe_step
@@ -125,8 +117,7 @@ def _render_answer(answer: "Answer", warranted: str, top: int) -> RenderableType
     heading = Text(answer.sentence, style="underline")
     if answer.step != CONVERGED:
         heading.append(f" at {describe_step(answer.step, answer.time)}")
-    lines = "\n".join(filter(None, [answer.summary, warranted]))
-    return Group(heading, Text(lines), *tables, Text())
+    return Group(heading, Text(answer.summary), *tables, Text())
 
 
 def _explain_step(answer: "Answer") -> str:
@@ -162,8 +153,9 @@ def _render_word(answer: "Answer", position: int, top: int) -> Table:
     )
     table.add_column("", width=max(len(role) for role in answer.roles), no_wrap=True, style="dim")
     table.add_column("", width=11, no_wrap=True)
-    table.add_column("trained", width=BAR + 6, no_wrap=True)
-    table.add_column("Bayesian", width=BAR + 18, no_wrap=True)
+    table.add_column("trained", width=7, no_wrap=True)
+    table.add_column("Bayesian", width=BAR + 15, no_wrap=True)
+    table.add_column("warranted", width=14, no_wrap=True)
     table.add_column("truth", width=5)
     for role in answer.roles:
         listed = answer.beliefs(position, role, top)
@@ -182,11 +174,12 @@ def _render_belief(belief: "Belief") -> list[Text]:
     """Return the cells of one filler."""
     return [
         Text(belief.filler, style="bold" if belief.said else ""),
-        Text.assemble((_draw_bar(belief.mle), "blue"), f" {belief.mle:.3f}"),
+        Text(f"{belief.mle:.2f}", style="blue"),
         Text.assemble(
             (_draw_bar(belief.bayes), "dark_orange"),
-            f" {belief.bayes:.3f} {belief.low:.3f}–{belief.high:.3f}",
+            f" {belief.bayes:.2f} {belief.low:.2f}–{belief.high:.2f}",
         ),
+        Text("{:.2f} {:.2f}–{:.2f}".format(*belief.warranted) if belief.warranted else ""),
         Text("" if belief.truth is None else f"{belief.truth:.2f}"),
     ]
 
@@ -195,7 +188,7 @@ def _draw_bar(share: float) -> str:
     """Draw a bar in eighths of a character.
 
     >>> _draw_bar(0.5)
-    '████    '
+    '███▌   '
     """
     if not out.encoding.startswith("utf"):
         return ("#" * round(share * BAR)).ljust(BAR)

@@ -9,12 +9,17 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from equivocal.asking.answer import Answer
-from equivocal.asking.closed_form import Floats, compute_beliefs
-from equivocal.asking.ensembles import LastLayers, Logits, compute_semantic_update
-from equivocal.asking.posteriors import open_own
-from equivocal.asking.shipped import open_shipped
+from equivocal.asking.ensembles import (
+    Floats,
+    LastLayers,
+    Logits,
+    compute_beliefs,
+    compute_semantic_update,
+)
+from equivocal.asking.posteriors import open_own, open_shipped
 from equivocal.asking.source import CONVERGED, Source
 from equivocal.asking.vocabulary import Vocabulary, find_indicated_roles
+from equivocal.asking.warranted import Warrant
 from equivocal.world import Utterance, World
 from equivocal.world.queries import NO_NODE
 from lastlayer.errors import UserError, join_names
@@ -103,6 +108,7 @@ class Listeners:
     def __init__(self, source: Source) -> None:
         self.source, self.world, self.settings = source, source.world, source.settings
         self.vocabulary = Vocabulary.from_world(self.world)
+        self.warrant = Warrant(source, self.vocabulary)
         self.steps = source.steps
         self.members = (
             [open_own(member) for member in source.members]
@@ -158,6 +164,7 @@ class Listeners:
             "indicated": find_indicated_roles(self.world, utterance),
             "verbs": self.vocabulary.verbs,
             "find_joint": self.world.true_joint_belief,
+            "warrant": self.warrant,
         }
 
         def build(network: str, time: float | None, chosen: slice, **more: Any) -> Answer:

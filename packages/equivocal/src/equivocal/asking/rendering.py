@@ -10,7 +10,7 @@ the exact truth as a tick.
 
 from typing import TYPE_CHECKING, Any
 
-from equivocal.asking.closed_form import LEVEL
+from equivocal.asking.ensembles import LEVEL
 from equivocal.asking.summary import format_percent
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ def _round(content: Any) -> Any:
     """Round all numbers to seven significant digits."""
     if isinstance(content, dict):
         return {key: _round(value) for key, value in content.items()}
-    if isinstance(content, list):
+    if isinstance(content, list | tuple):
         return [_round(value) for value in content]
     return float(f"{content:.{DIGITS}g}") if isinstance(content, float) else content
 

@@ -141,15 +141,26 @@ class Source:
     @property
     def shipped(self) -> Path | None:
         """The file of the package that has these networks; None where there is none."""
-        from equivocal.asking.shipped import find_shipped
+        from equivocal.asking.posteriors import find_shipped
 
         known = self.run is None and self.settings == DEFAULT
         return find_shipped(self.world) if known else None
 
     @property
+    def training(self) -> dict[str, Any]:
+        """The settings of the networks' training, of which the others are defaults."""
+        from equivocal.asking.posteriors import read_header
+
+        if self.run is not None:
+            found: dict[str, Any] = read_toml(self.run / "run.toml")["training"]
+            return found
+        shipped = self.shipped
+        return self.settings.training if shipped is None else read_header(shipped)["training"]
+
+    @property
     def steps(self) -> tuple[int, ...]:
         """The steps of the paper's sampler that can be asked for."""
-        from equivocal.asking.shipped import list_steps
+        from equivocal.asking.posteriors import list_steps
 
         shipped = self.shipped
         return self.settings.kept_steps if shipped is None else list_steps(shipped)

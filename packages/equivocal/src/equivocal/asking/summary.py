@@ -55,6 +55,8 @@ def summarise(answer: "Answer", position: int) -> str:
     elif exact:
         of_other = f", of the other {exact[1]}" if exact[1:] else ""
         lines.append(f"Exact probability of the reading {exact[0]}{of_other}.")
+    if readings:
+        lines += _describe_warranted(answer, position, readings[0])
     lines += [_describe_undecided(answer, position), _describe_doubt(answer, position)]
     return "\n".join([*lines, *_describe_ranges(answer, position, *readings[:1])])
 
@@ -155,6 +157,19 @@ def _phrase(answer: "Answer", parts: Parts, named: list[str]) -> str:
     }
     said = " ".join(words[role] for role in ORDER if role in words)
     return f"{said} ({', '.join(shares[role] for role in named)})"
+
+
+def _describe_warranted(answer: "Answer", position: int, reading: Reading) -> list[str]:
+    """Say what a learner who counted the same sentences believes, of the participants read."""
+    said = []
+    for role in (role for role in reading.parts if role in answer.participants):
+        known = [b for b in answer.beliefs(position, role) if b.warranted is not None]
+        best = max(known, key=lambda b: round((b.warranted or ())[0], 9), default=None)
+        if best is not None and best.warranted is not None and best.warranted[0] >= EARLY:
+            belief, low, high = map(format_percent, best.warranted)
+            said.append(f"{role} {best.filler} {belief} ({low} to {high})")
+    heard = f"{answer.warrant.sentences:,} sentences that they heard"
+    return [f"Warranted by the {heard}: {', '.join(said)}."] if said else []
 
 
 def _describe_undecided(answer: "Answer", position: int) -> str:

@@ -11,13 +11,12 @@ from time import perf_counter
 from typing import Any
 
 import jax
-import numpy as np
 import pandas as pd
 
 from equivocal.network import storage
 from equivocal.network.probing import Network, score
 from equivocal.network.sentence_gestalt import SentenceGestalt
-from equivocal.network.settings import TrainingSettings
+from equivocal.network.settings import TrainingSettings, split_corpus
 from equivocal.network.training import EpochReport, OnEpoch, fit
 from equivocal.store import read_table
 from equivocal.store.files import ensure_writable, write_text_atomically
@@ -229,15 +228,6 @@ def train(
     models = tuple(jax.tree.map(lambda leaf, i=i: leaf[i], stacked) for i in each)
     seconds = perf_counter() - began
     return Run(world, settings, models, held_out, tabulate_reports(reports), seconds)
-
-
-def split_corpus(world: World, settings: TrainingSettings) -> tuple[Corpus, Corpus]:
-    """Return the sentences to learn from and those held out."""
-    corpus = world.sample(settings.sentences, seed=settings.seed)
-    size = min(max(1, round(settings.held_out * settings.sentences)), settings.sentences - 1)
-    # a random rank for each sentence, from another random stream than the corpus
-    ranks = np.random.default_rng([settings.seed, 1]).permutation(settings.sentences)
-    return corpus.split(ranks < size)
 
 
 def read_curves(path: Path, networks: int) -> pd.DataFrame:

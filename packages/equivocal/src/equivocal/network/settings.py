@@ -13,11 +13,13 @@ from dataclasses import asdict, dataclass
 from importlib import resources
 from typing import Any, Literal, get_args, get_type_hints
 
+import numpy as np
+
 from equivocal.store import read_toml, split_pair
-from equivocal.world import MAX_SAMPLE
+from equivocal.world import MAX_SAMPLE, Corpus, World
 from lastlayer.errors import UserError, check_known, join_names
 
-__all__ = ["RECIPES"]
+__all__ = ["RECIPES", "split_corpus"]
 
 _FILE = read_toml(str(resources.files("equivocal.network") / "recipes.toml"))
 _FAST: dict[str, Any] = _FILE["fast"]
@@ -181,3 +183,12 @@ def _check_range(name: str, value: int | float) -> None:
         rule = f"from {low:,} to {high:,}" + ", these two excluded" * (name in OPEN)
         given = value if abs(value) < LARGEST else "a value outside"
         raise UserError(f"{name} must be {rule}, got {given}.")
+
+
+def split_corpus(world: World, settings: TrainingSettings) -> tuple[Corpus, Corpus]:
+    """Return the sentences to learn from and those held out."""
+    corpus = world.sample(settings.sentences, seed=settings.seed)
+    size = min(max(1, round(settings.held_out * settings.sentences)), settings.sentences - 1)
+    # a random rank for each sentence, from another random stream than the corpus
+    ranks = np.random.default_rng([settings.seed, 1]).permutation(settings.sentences)
+    return corpus.split(ranks < size)

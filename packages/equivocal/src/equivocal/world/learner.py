@@ -51,11 +51,11 @@ class Learner:
         import pandas as pd
 
         units = pd.Index(self.world.units, name="unit")
-        return pd.Series(self._answer(text, role, None)[0], index=units, name=role)
+        return pd.Series(self.believe(text, role, None)[0], index=units, name=role)
 
     def members(self, text: str | Utterance, role: str) -> Array:
         """Return (draws, units): the beliefs of learners drawn from the posterior."""
-        return self._answer(text, role, self.draws)
+        return self.believe(text, role, self.draws)
 
     def interval(self, text: str | Utterance, role: str, level: float = 0.9) -> "pd.DataFrame":
         """Return the central interval of each belief over the posterior: low, high."""
@@ -78,8 +78,8 @@ class Learner:
         table = {"total": total, "aleatoric": within, "epistemic": total - within}
         return pd.DataFrame(table, index=pd.Index(self.world.units, name="unit"))
 
-    def _answer(self, text: str | Utterance, role: str, draws: int | None) -> Array:
-        """Return (draws or 1, units); without draws, of the posterior means."""
+    def believe(self, text: str | Utterance, role: str, draws: int | None) -> Array:
+        """Return beliefs as (draws, units); without draws (1, units), of the posterior means."""
         check_known(role, self.world.roles, "role", f"world {self.world.name!r}: ")
         utterance = self.world.parse(text)
         units, total = self._weigh(utterance, self.world.roles.index(role), draws)
@@ -165,7 +165,7 @@ class CountingLearner(Learner):
             meant[self.rows.construction == each.heard] = each.meant
         return meant
 
-    def _count_mentions(self, construction: int, role: int) -> tuple[float, float] | float:
+    def count_mentions(self, construction: int, role: int) -> tuple[float, float] | float:
         """Count how often a role was said and left unsaid; a fixed probability is returned."""
         known = float(self.world.grammar.constructions[construction].mentioned[role])
         if known in (0.0, 1.0):
@@ -174,7 +174,7 @@ class CountingLearner(Learner):
         said = float(self.rows.weight[rows & self.rows.said[:, role]].sum())
         return said, float(self.rows.weight[rows].sum()) - said
 
-    def _count_noise(self, name: str) -> tuple[float, float]:
+    def count_noise(self, name: str) -> tuple[float, float]:
         """Count the sentences that a noise struck, and those that it could have."""
         grammar, struck, possible = self.world.grammar, 0.0, 0.0
         for each in grammar.disturbances:
@@ -187,7 +187,7 @@ class CountingLearner(Learner):
                 struck += float(self.rows.weight[heard].sum())
         return struck, possible - struck
 
-    def _count_constructions(self, action: int) -> tuple[NDArray[np.intp], Array]:
+    def count_constructions(self, action: int) -> tuple[NDArray[np.intp], Array]:
         """Return the constructions that an action may have, and how often it had each."""
         grammar = self.world.grammar
         shares = [each.shares for each in grammar.actions if each.word == action]
@@ -252,21 +252,21 @@ class _Choices:
         names = [*self.learner.world.file.noise]
         outcomes = 1 + len(names)  # one noise, or none
         drawn = {
-            each: self.beta((1, *each.encode()), *self.learner._count_noise(each), outcomes)
+            each: self.beta((1, *each.encode()), *self.learner.count_noise(each), outcomes)
             for each in names
         }
         return np.asarray(drawn[name] / np.maximum(1.0, sum(drawn.values())))
 
     def mention(self, construction: int, role: int) -> Array | float:
         """Return the probability that a role is put into words."""
-        counts = self.learner._count_mentions(construction, role)
+        counts = self.learner.count_mentions(construction, role)
         if isinstance(counts, float):
             return counts
         return self.beta((2, construction, role), *counts)
 
     def construction(self, action: int, number: int) -> Array | float:
         """Return the probability of a construction, given the action."""
-        fits, counts = self.learner._count_constructions(action)
+        fits, counts = self.learner.count_constructions(action)
         if number not in fits:
             return 0.0
         alpha = counts + self.learner.alpha / len(fits)
@@ -323,19 +323,18 @@ class _Sum:
                 rest = self._visit(node.children[word], place + 1, (*path, word))
                 self._add(total, place, word, weight[:, position, None] * rest)
         unheard &= weight.any(axis=0)
-        if place == len(self.factors) - 1 or place == self.last:  # no context comes after it
-            for position in np.flatnonzero(unheard).tolist():
-                self._add(total, place, int(support[position]), weight[:, position, None])
-        elif unheard.sum() == 1:
-            (position,) = np.flatnonzero(unheard).tolist()
-            word = int(support[position])
-            rest = self._visit(NEVER, place + 1, (*path, word))
-            self._add(total, place, word, weight[:, position, None] * rest)
-        elif unheard.any():
+        if not unheard.any():
+            return total
+        if unheard.sum() == 1:
+            word = int(support[unheard][0])
+            rest = self._visit(NEVER, place + 1, (*path, word))[:, None]
+        else:
             rest = self._visit_unheard(place + 1, path, (len(support),))
-            both = weight[:, :, None] * rest
-            for position in np.flatnonzero(unheard).tolist():
-                self._add(total, place, int(support[position]), both[:, position])
+            rest = rest[:, unheard] if rest.shape[1] > 1 else rest
+        if place == self.asked:
+            total[:, support[unheard]] += weight[:, unheard] * rest[..., 0]
+        else:
+            total += (weight[:, unheard, None] * rest).sum(axis=1)
         return total
 
     def _add(self, total: Array, place: int, word: int, value: Array) -> None:
@@ -345,21 +344,29 @@ class _Sum:
         else:
             total += value
 
-    def _visit_unheard(self, place: int, path: tuple[int, ...], inner: tuple[int, ...]) -> Array:
-        """Return (draws, *inner, …): the same in contexts that were never heard, many at once."""
+    def _visit_unheard(
+        self, place: int, path: tuple[int, ...], inner: tuple[int, ...], alike: bool = False
+    ) -> Array:
+        """Return (draws, *inner, …): the same in contexts that were never heard, many at once.
+
+        Where they keep their means, they are alike and `inner` becomes ones.
+        """
         if place > self.last:
             return np.ones((1, *(1 for _ in inner), 1))
         support = self.learner.support[self.learner.order[place]]
         alpha = np.full(len(support), self.learner.alpha / len(support))
-        if self.shape * np.prod(inner) * len(support) > MOST_DRAWS:
-            chance = np.broadcast_to(alpha / alpha.sum(), (1, *(1 for _ in inner), len(support)))
+        many = self.shape * np.prod(inner) * len(support) > MOST_DRAWS
+        alike = alike or many or self.choices.draws is None
+        if alike:
+            inner = tuple(1 for _ in inner)
+            chance = np.broadcast_to(alpha / alpha.sum(), (1, *inner, len(support)))
         else:
             chance = self.choices.dirichlet((5, len(inner), *path), alpha, inner)
         factor = self.factors[place]
         if factor is not None:
             middle = (1,) * len(inner)
             chance = chance * factor[:, support].reshape(len(factor), *middle, len(support))
-        rest = self._visit_unheard(place + 1, path, (*inner, len(support)))
+        rest = self._visit_unheard(place + 1, path, (*inner, len(support)), alike)
         both = chance[..., None] * rest
         if place != self.asked:
             return np.asarray(both.sum(axis=-2))

@@ -1,13 +1,14 @@
 // engine.js: answers sentences from the networks that `equivocal page` puts into the page. An answer is
 // the object that `equivocal ask --json` prints (equivocal/asking/rendering.py).
 
+import { findWarranted } from "learner";
 import { believe, findInterval, meanOf } from "network";
 import { findIndicated, findTruths, parse } from "parsing";
 import { describeDoubt, findReadings, summarise } from "summary";
 
 const TYPES = { Float32: Float32Array, Int16: Int16Array, Uint32: Uint32Array };
 
-// Every world of the page, with its networks, as page_data.py describes them; the first is the default.
+// Every world of the page, with its networks, as page.py describes them; the first is the default.
 export async function openWorlds() {
   return Promise.all([...document.querySelectorAll("script.world")].map(openWorld));
 }
@@ -40,8 +41,8 @@ export function answer(text, world, step = "converged", top = world.rules.top) {
     word: heard[t].text,
     roles: Object.fromEntries(Object.entries(voice.roles).map(([role, beliefs]) => [role,
       listed[t][role].map((name) => {
-        const { filler, mle, bayes, moments, truth, said } = beliefs.find((each) => each.filler === name);
-        return { filler, mle, bayes, ...findInterval(moments), truth, said };
+        const { filler, mle, bayes, moments, truth, warranted, said } = beliefs.find((each) => each.filler === name);
+        return { filler, mle, bayes, ...findInterval(moments), truth, warranted, said };
       })])),
     semantic_update: voice.update, entropy: meanOf(voice.entropy), epistemic: meanOf(voice.epistemic),
   });
@@ -72,17 +73,26 @@ function comprehend(text, world, step) {
   const pairs = heard.map(({ word, marker }) => [token(word), token(marker)]);
   const truths = findTruths(pairs, world.truth);
   const words = believe(world, pairs, step).map(({ all, alone }, t) => {
+    const warranted = warrantedAfter(pairs.slice(0, t + 1), world);
     const said = new Set(heard.slice(0, t + 1).map(({ word }) => word));
     const label = (voice) => ({ ...voice, roles: Object.fromEntries(world.roles.map((role, r) =>
       [role, voice.roles[r].map((belief, c) => {
         const number = vocabulary.candidates[r][c];
         const filler = vocabulary.fillers[number];
         const truth = truths?.[t]?.roles[r] ? truths[t].roles[r].get(number) ?? 0 : null;
-        return { ...belief, filler, truth, said: said.has(filler) };
+        return { ...belief, filler, truth, warranted: warranted?.[r]?.(number) ?? null, said: said.has(filler) };
       })])) });
     return { all: label(all), alone: alone.map(label), possible: truths ? truths[t] !== null : null };
   });
   return { world, heard, words, indicated: findIndicated(heard, pairs, world), truths };
+}
+
+const kept = new Map(); // what is warranted depends on the words alone, not on the sampler's step
+
+function warrantedAfter(pairs, world) {
+  const key = `${world.name} ${pairs}`;
+  if (!kept.has(key)) kept.set(key, findWarranted(world, pairs));
+  return kept.get(key);
 }
 
 // A reading with the belief in each part, of all networks together and of each.

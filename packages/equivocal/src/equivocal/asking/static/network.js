@@ -1,5 +1,5 @@
 // network.js: Sentence Gestalt networks and what they believe after each word, alone and together, as
-// equivocal/asking computes it (ensembles.py, closed_form.py). Matrices are flat, row by row.
+// equivocal/asking computes it (ensembles.py). Matrices are flat, row by row.
 //
 //   h_t = σ(Σ W_i + g_{t−1} V + b₁)    g_t = σ(h_t U + b₂)    ψ = (σ(g_t A + p B + b₃), 1)
 //

@@ -161,7 +161,7 @@ function addUp({ parents, events }, node, fillers) {
 
 // { role: word } by syntax alone: word order and markers. Plausibility does not count.
 export function findIndicated(constituents, pairs, world) {
-  for (const construction of world.grammar.constructions) {
+  for (const construction of world.grammar.constructions.slice(0, world.grammar.plain)) {
     const places = placeRoles(construction, pairs, world.grammar.actions);
     if (places) {
       return Object.fromEntries(places.map((role, i) => [world.roles[role], constituents[i].word]));

@@ -17,6 +17,7 @@ export function summarise(found, position, readings, best) {
     lines.push(`Exact probability of the reading ${formatPercent(reading.truth, 1)}${
       rival ? `, of the other ${formatPercent(rival.truth, 1)}` : ""}.`);
   }
+  if (reading) lines.push(...describeWarranted(found, position, reading.parts, best));
   return [...lines, describeUndecided(found, position, best)].join("\n");
 }
 
@@ -92,6 +93,20 @@ function phrase({ world }, parts, named) {
   const word = (role) => (role !== ACTION ? `the ${parts[role].filler}`
     : world.vocabulary.verbs[parts[role].filler] ?? parts[role].filler);
   return `${ORDER.filter((role) => role in parts).map(word).join(" ")} (${named.map(share).join(", ")})`;
+}
+
+// What a learner who counted the same sentences believes, of the participants read.
+function describeWarranted({ world }, position, parts, best) {
+  const said = world.vocabulary.participants.filter((role) => role in parts).flatMap((role) => {
+    const known = best(position, role, world.rules.top).filter(({ warranted }) => warranted !== null);
+    if (!known.length) return [];
+    const { filler, warranted } = known.reduce((a, b) => (b.warranted[0] - a.warranted[0] > 1e-9 ? b : a));
+    if (warranted[0] < world.rules.early) return [];
+    const [belief, low, high] = warranted.map((value) => formatPercent(value));
+    return [`${role} ${filler} ${belief} (${low} to ${high})`];
+  });
+  const heard = `${world.learner?.sentences.toLocaleString("en")} sentences that they heard`;
+  return said.length ? [`Warranted by the ${heard}: ${said.join(", ")}.`] : [];
 }
 
 // Names the role furthest from the truth among those that are open, to the networks or in truth.

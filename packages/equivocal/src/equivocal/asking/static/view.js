@@ -15,11 +15,13 @@ const NOTABLE = 0.01; // fillers that are believed less and less probable have n
 export function showAnswer(answer, position, choose) {
   const at = Math.min(position, answer.words.length - 1);
   const { word, possible, roles } = answer.words[at];
-  const note = possible === false ? " Impossible in this world, so there is no truth to compare with." : "";
+  const learned = Object.values(roles).flat().some(({ warranted }) => warranted);
+  const note = [possible === false ? " Impossible in this world, so there is no truth to compare with." : "",
+    learned ? "" : " No warranted belief (△): it needs the verb, and an order of words that the world has."];
   return section(answer, false,
     summarySection(answer.words[at].summary),
     wordList(answer, at, choose),
-    html("h4", {}, `Beliefs after “${word}”`, html("span", { class: "note" }, note)),
+    html("h4", {}, `Beliefs after “${word}”`, html("span", { class: "note" }, ...note)),
     html("div", { class: "panels" }, ...Object.keys(roles).map((role) => panel(answer, at, role))),
     legend(answer.networks.length),
     table(answer, at));
@@ -30,12 +32,10 @@ export function section(answer, titled, ...parts) {
     html("h3", { class: titled ? null : "unseen" }, answer.sentence), ...parts);
 }
 
-// The reading first; where the doubt lies, last.
+// The reading first.
 function summarySection(text) {
-  const [first, ...others] = unbroken(text).split("\n");
-  const last = others.findIndex((line) => line.startsWith("Doubt: "));
-  return html("div", { class: "summary", "aria-live": "polite" }, html("p", { class: "reading" }, first),
-    html("p", {}, others.slice(0, last).join(" ")), html("p", {}, others.slice(last).join(" ")));
+  return html("div", { class: "summary", "aria-live": "polite" }, ...unbroken(text).split("\n").map((line, i) =>
+    html("p", i ? {} : { class: "reading" }, line)));
 }
 
 // A button for each word, above its semantic update and its uncertainty, both as bars, too.
@@ -71,11 +71,12 @@ export function panel(answer, position, role, { kinds = BOTH, kept = isNotable }
 const isNotable = ({ said, mle, bayes, truth }, i) => i === 0 || said || Math.max(mle, bayes, truth ?? 0) >= NOTABLE;
 
 function row(belief, voices, kinds) {
-  const { filler, said, truth } = belief;
+  const { filler, said, truth, warranted } = belief;
   return html("div", { class: "row", "data-filler": filler, title: describeBelief(belief), "aria-hidden": "true" },
     html("span", { class: said ? "filler said" : "filler" }, filler),
     html("div", { class: "track" },
       ...kinds.map((kind) => lane(kind, belief[kind], kind === "bayes" ? belief : null, voices.map((voice) => voice[kind]))),
+      ...mark(warranted),
       truth === null ? null : html("i", { class: "truth", "--at": truth, "data-value": truth })),
     html("span", { class: "numbers" }, ...kinds.map((kind) => html("span", { class: kind }, percent(belief[kind])))));
 }
@@ -87,9 +88,15 @@ export function lane(kind, value, interval, dots) {
     ...(dots.length > 1 ? dots.map((at) => html("i", { class: "dot", "--at": at })) : []));
 }
 
-function describeBelief({ filler, mle, bayes, low, high, truth }) {
+// What the sentences heard warrant, with its interval.
+const mark = (warranted) => (warranted ? [
+  html("i", { class: "warranted", "--at": warranted[1], "--to": warranted[2] }),
+  html("i", { class: "warranted mark", "--at": warranted[0], "data-value": warranted[0] })] : []);
+
+function describeBelief({ filler, mle, bayes, low, high, truth, warranted }) {
   return `${filler}: trained ${formatPercent(mle)}, Bayesian ${formatPercent(bayes)} (90 % between ${
-    formatPercent(low)} and ${formatPercent(high)})${truth === null ? "" : `, truth ${formatPercent(truth, 1)}`}`;
+    formatPercent(low)} and ${formatPercent(high)})${warranted ? `, warranted ${formatPercent(warranted[0])} (${
+    formatPercent(warranted[1])} to ${formatPercent(warranted[2])})` : ""}${truth === null ? "" : `, truth ${formatPercent(truth, 1)}`}`;
 }
 
 export function legend(networks, kinds = BOTH) {
@@ -99,15 +106,17 @@ export function legend(networks, kinds = BOTH) {
     ...kinds.map((kind) => key(KINDS[kind], lane(kind, 1, null, []))),
     networks > 1 ? key("each network", lane(kinds.at(-1), 0, null, [0.2, 0.5, 0.8])) : null,
     kinds.includes("bayes") ? key("90 % interval", lane("bayes", 0, { low: 0.05, high: 0.95 }, [])) : null,
+    key("warranted by the sentences heard, 90 % interval", ...mark([0.5, 0.1, 0.9])),
     key("exact truth", html("i", { class: "truth", "--at": 0.5 })));
 }
 
 // The numbers for those who cannot see the bars.
 export function table(answer, position) {
   const { word, possible, roles } = answer.words[position];
-  const head = ["role", "filler", "trained", "Bayesian", "90 % from", "90 % to", "truth", "said"];
+  const head = ["role", "filler", "trained", "Bayesian", "90 % from", "90 % to", "warranted", "truth", "said"];
   const rows = Object.entries(roles).flatMap(([role, beliefs]) => beliefs.map((belief) => [role, belief.filler,
-    ...["mle", "bayes", "low", "high", "truth"].map((name) => (belief[name] === null ? "none" : formatPercent(belief[name]))),
+    ...["mle", "bayes", "low", "high"].map((name) => formatPercent(belief[name])),
+    ...[belief.warranted?.[0], belief.truth].map((value) => (value == null ? "none" : formatPercent(value))),
     belief.said ? "yes" : "no"]));
   const note = possible === false ? " The words are impossible in this world." : "";
   return html("div", { class: "unseen" }, html("table", {},
