@@ -163,11 +163,12 @@ def _describe_warranted(answer: "Answer", position: int, reading: Reading) -> li
     """Say what a learner who counted the same sentences believes, of the participants read."""
     said = []
     for role in (role for role in reading.parts if role in answer.participants):
-        known = [b for b in answer.beliefs(position, role) if b.warranted is not None]
-        best = max(known, key=lambda b: round((b.warranted or ())[0], 9), default=None)
-        if best is not None and best.warranted is not None and best.warranted[0] >= EARLY:
-            belief, low, high = map(format_percent, best.warranted)
-            said.append(f"{role} {best.filler} {belief} ({low} to {high})")
+        listed = answer.beliefs(position, role)
+        known = [(b.filler, b.warranted) for b in listed if b.warranted is not None]
+        filler, numbers = max(known, key=lambda one: round(one[1][0], 9), default=("", (0.0,)))
+        if numbers[0] >= EARLY:
+            belief, low, high = map(format_percent, numbers)
+            said.append(f"{role} {filler} {belief} ({low} to {high})")
     heard = f"{answer.warrant.sentences:,} sentences that they heard"
     return [f"Warranted by the {heard}: {', '.join(said)}."] if said else []
 

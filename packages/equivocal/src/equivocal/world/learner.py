@@ -355,7 +355,7 @@ class _Sum:
             return np.ones((1, *(1 for _ in inner), 1))
         support = self.learner.support[self.learner.order[place]]
         alpha = np.full(len(support), self.learner.alpha / len(support))
-        many = self.shape * np.prod(inner) * len(support) > MOST_DRAWS
+        many = bool(self.shape * np.prod(inner) * len(support) > MOST_DRAWS)
         alike = alike or many or self.choices.draws is None
         if alike:
             inner = tuple(1 for _ in inner)
