@@ -4,7 +4,7 @@
     python -m benchmarks.frontier corpora --corpora 5 --recipe paper    frontier_corpora_paper.csv
     python -m benchmarks.frontier full           frontier_summary.csv, frontier_example.csv
     python -m benchmarks.frontier layers         frontier_layers.csv: posteriors over more layers
-    python -m benchmarks.frontier draw           docs/images/frontier.png, ladder.png, of the first
+    python -m benchmarks.frontier draw           docs/images/ladder.png, of the first
 
 `registered`: what `equivocal.doubt.registration` says, in the world `graded`; a row for each kind,
 setting and corpus, the mean over its networks. `--seeds 3 4` takes some of the corpora and adds
@@ -27,7 +27,7 @@ import numpy as np
 import pandas as pd
 
 from benchmarks.machine import RESULTS, describe_machine
-from equivocal.doubt.figures import draw_frontier, draw_ladder
+from equivocal.doubt.figures import draw_ladder
 from equivocal.doubt.frontier import name_times, summarise_frontier
 from equivocal.doubt.kinds import PRIOR, TEMPERATURE, KindSettings
 from equivocal.doubt.layers import LAYERS
@@ -150,8 +150,7 @@ def draw_recorded(arguments: argparse.Namespace) -> Tables:
     table = pd.read_csv(arguments.results / f"registered_{arguments.recipe}.csv")
     table = table.groupby(STRENGTH).filter(lambda own: own["corpus"].nunique() >= FEWEST_CORPORA)
     summary = summarise_frontier(name_times(table))
-    draw_frontier(summary).savefig(IMAGES / "frontier.png")
-    draw_ladder(summary).savefig(IMAGES / "ladder.png")
+    draw_ladder(summary).savefig(IMAGES / "ladder.png", dpi=200)
     return {}
 
 

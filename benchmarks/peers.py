@@ -12,7 +12,7 @@ of their own, which is included. `predict_s` is the time of a second call on the
 two they wait for each other on problems of this size and take five to twelve times as long.
 `benchmarks.comparison` has the data, networks, methods and measures. Methods and data that need a
 missing package are skipped with a message. The recorded numbers are in
-`benchmarks/results/peers.csv`; `python -m benchmarks.draw_peers` makes the table and the figure of
+`benchmarks/results/peers.csv`; `python -m benchmarks.tabulate_peers` makes the tables of
 benchmarks/peers.md from them.
 """
 

@@ -11,6 +11,7 @@ import io
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -93,8 +94,10 @@ def run_python(body: str, namespace: dict[str, object], page: Path) -> None:
 
 
 def run_page(page: Path, folder: Path, *, slow: bool) -> None:
-    """Blocks marked `slow` are left out unless asked for."""
+    """Blocks marked `slow` are left out unless asked for; tables of examples are at hand."""
     namespace: dict[str, object] = {}
+    for table in (ROOT / "docs" / "examples").glob("*.csv"):
+        shutil.copy(table, folder)
     for language, note, body in BLOCK.findall(page.read_text(encoding="utf-8")):
         if "slow" in note and not slow:
             continue

@@ -44,26 +44,26 @@ PANELS = {
     "auroc": "AUROC of reversals",
     "seconds": "seconds beyond one network",
 }
-LADDER = (  # kinds, and a part of the name of a setting; the last of those is taken
-    ("constant", ""),
-    ("trained", ""),
-    ("temperature", "held-out"),
-    ("temperature", "logits / 1.5"),
-    ("prior", "v = 0.1"),
-    ("paper's sampler", ""),
-    ("posterior", "b = 1, v = 1"),
-    ("posterior", "sentence"),
-    ("deep ensemble", ""),
-    ("ensemble of posteriors", "b = 1, v = 1"),
-    ("ensemble of posteriors", "sentence"),
-    ("learner-counts", ""),
-    ("learner-pooled", ""),
-    ("learner-form", ""),
+LADDER = (  # kinds, a part of the name of a setting (the last of those is taken), and what they are
+    ("constant", "", "best constant"),
+    ("trained", "", "network, as trained"),
+    ("temperature", "held-out", "its temperature"),
+    ("temperature", "logits / 1.5", "its logits / 1.5"),
+    ("prior", "v = 0.1", "prior without data"),
+    ("paper's sampler", "", "paper's sampler, {setting}"),
+    ("posterior", "b = 1, v = 1", "posterior"),
+    ("posterior", "sentence", "posterior, sentences count once"),
+    ("deep ensemble", "", "{number} networks"),
+    ("ensemble of posteriors", "b = 1, v = 1", "{number} posteriors"),
+    ("ensemble of posteriors", "sentence", "{number} posteriors, sentences once"),
+    ("learner-counts", "", "listener who counts"),
+    ("learner-pooled", "", "listener who pools verbs"),
+    ("learner-form", "", "listener who knows the form"),
 )
 RUNGS = {
-    "kl_reversal": "reversals: nats from the truth",
-    "kl_congruent": "congruent: nats",
-    "spread_ratio": "spread / counting learner's",
+    "kl_reversal": "error on reversed\nsentences, nats",
+    "kl_congruent": "error on plausible\nsentences, nats",
+    "spread_ratio": "spread, relative to the\nlistener who counts",
 }
 TICKS = [factor * 10.0**power for power in range(-5, 2) for factor in (1, 2, 5)]
 
@@ -184,30 +184,36 @@ def draw_ladder(summary: pd.DataFrame) -> Figure:
         As `summarise_frontier` returns it.
     """
     kept = [
-        own[own["setting"].str.contains(part, regex=False)].iloc[-1]
-        for kind, part in LADDER
-        if len(own := summary[summary["kind"] == kind])
-        and own["setting"].str.contains(part, regex=False).any()
+        own.iloc[-1].to_dict() | {"label": label}
+        for kind, part, label in LADDER
+        if len(own := summary[(summary["kind"] == kind) & _contains(summary["setting"], part)])
     ]
-    rows = pd.DataFrame(kept)
-    figure = Figure(figsize=(9.2, 0.9 + 0.27 * len(rows)))
+    figure = Figure(figsize=(7.4, 1 + 0.25 * len(kept)))
     grid = figure.subplots(1, len(RUNGS), sharey=True)
     for axes, (name, title) in zip(grid, RUNGS.items(), strict=True):
-        for place, (_, row) in enumerate(rows.iterrows()):
+        for place, row in enumerate(kept):
             colour = LOOKS.get(row["kind"], ("black",))[0]
             ends = [row[f"{name}_low"], row[f"{name}_high"]]
             axes.plot(ends, [place, place], color=colour, lw=1.6)
             axes.plot(row[name], place, "o", color=colour, ms=5)
-        axes.set_xlabel(title)
+        axes.set_title(title, fontsize="medium")
         axes.grid(axis="x", lw=0.4, color="0.85")
-    grid[0].set_yticks(range(len(rows)), [f"{row['kind']} ({row['setting']})" for row in kept])
-    grid[0].set_ylim(len(rows) - 0.5, -0.5)
+    labels = [
+        row["label"].format(number=row["setting"].split()[0], setting=row["setting"])
+        for row in kept
+    ]
+    grid[0].set_yticks(range(len(kept)), labels)
+    grid[0].set_ylim(len(kept) - 0.5, -0.5)
     grid[2].axvline(1, color="0.5", lw=0.8, ls=":")
-    grid[2].set(xscale="log", xlim=(0.2, 20), xticks=[0.5, 1, 2, 5, 10])
+    grid[2].set(xscale="log", xlim=(0.15, 15), xticks=[0.2, 0.5, 1, 2, 5, 10])
     for axes in grid[1:]:
         axes.xaxis.set_minor_locator(NullLocator())
         axes.xaxis.set_major_formatter("{x:g}")
     return figure
+
+
+def _contains(settings: pd.Series, part: str) -> pd.Series:
+    return settings.str.contains(part, regex=False)
 
 
 @apply_style()

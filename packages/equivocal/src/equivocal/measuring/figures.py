@@ -59,7 +59,7 @@ def draw_words(words: pd.DataFrame, paradigm: Paradigm) -> Figure:
         The paradigm that was measured.
     """
     names = [n for n, one in MEASURES.items() if one.signal and words[n].notna().any()]
-    figure = Figure(figsize=(7.4, 1 + 2.2 * len(names)))
+    figure = Figure(figsize=(7.4, 0.8 + 1.8 * len(names)))
     grid = figure.subplots(len(names), sharex=True, squeeze=False)[:, 0]
     for axes, name in zip(grid, names, strict=True):
         for number, condition in enumerate(paradigm.conditions):
@@ -72,14 +72,14 @@ def draw_words(words: pd.DataFrame, paradigm: Paradigm) -> Figure:
             items = own[own["critical"]].groupby("item")[["position", name]].mean()
             beside = items["position"] + 0.03 * (number - (len(paradigm.conditions) - 1) / 2)
             axes.plot(beside, items[name], ".", color=colour, ms=4, alpha=0.5)
-        label = MEASURES[name].title.replace(" (", "\n(")
+        title = MEASURES[name].title
         if MEASURES[name].exact and words[name].isna().any():
-            label += "\nof possible beginnings"
-        axes.set_ylabel(label, fontsize=8)
+            title += ", of possible beginnings"
+        axes.set_title(title, loc="left", fontsize=9)
         axes.set_xticks(sorted(words["position"].unique()))
     axes.set_xlabel("word")
     figure.suptitle(paradigm.title, fontsize=10)
-    grid[0].legend(title=CURVES, title_fontsize=7, fontsize=8, ncols=2)
+    grid[0].legend(title=CURVES, title_fontsize=8, fontsize=8, ncols=2)
     return figure
 
 

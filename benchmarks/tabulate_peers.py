@@ -1,23 +1,20 @@
-"""The table and the figure of benchmarks/peers.md, from `benchmarks/results/peers.csv`.
+"""The tables of benchmarks/peers.md, from `benchmarks/results/peers.csv`.
 
-    python -m benchmarks.draw_peers            print the tables, draw docs/images/peers.png
+    python -m benchmarks.tabulate_peers
 
 Intervals are over seeds: mean ± t(0.975) · sd/√seeds. To judge which method is better, they are
 intervals of the paired difference, since all methods of a seed share its network and rows.
 """
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
-from matplotlib.figure import Figure
 from scipy.stats import t as student
 
-__all__ = ["compare", "draw", "list_tables", "load", "tabulate"]
+__all__ = ["compare", "list_tables", "load", "tabulate"]
 
 RESULTS = Path(__file__).parent / "results"
-PICTURE = Path(__file__).parents[1] / "docs" / "images" / "peers.png"
 OURS = "ours"
 OWN_NETWORKS = {"mc-dropout", "deep-ensemble"}  # train networks of their own
 SCORES = ("nll", "ece", "ece_label", "brier")  # the scores that the page shows
@@ -116,33 +113,6 @@ def tabulate_cost(table: pd.DataFrame) -> str:
     return "\n".join(lines)
 
 
-def draw(table: pd.DataFrame) -> Figure:
-    """Draw each method's difference from ours in NLL, in percent of ours, with 95 % intervals."""
-    data = list(table[table["method"] == OURS]["dataset"].unique())
-    figure = Figure(figsize=(10, 5.2), layout="constrained")
-    axes: Any = figure.subplots(1, len(data), sharey=True)
-    methods = [name for name in table["method"].unique() if name != OURS]
-    for panel, dataset in zip(np.atleast_1d(axes), data, strict=True):
-        found = compare(table[table["dataset"] == dataset], "nll", OURS).set_index("method")
-        found = found.reindex(methods)
-        scale = 100 / table[(table["dataset"] == dataset) & (table["method"] == OURS)]["nll"].mean()
-        y = np.arange(len(methods))[::-1]
-        x, half = found["difference"] * scale, found["half"] * scale
-        colour = np.where(x - half > 0, "#b2182b", np.where(x + half < 0, "#2166ac", "0.45"))
-        panel.axvline(0, color="0.7", lw=1)
-        for place, centre, reach, shade in zip(y, x, half, colour, strict=True):
-            panel.errorbar(centre, place, xerr=reach, fmt="o", ms=4, color=shade, lw=1.3)
-        panel.set_title(dataset, fontsize=8)
-        panel.set_xscale("symlog", linthresh=1)
-        panel.set_xlim(-30, 600)
-        panel.set_xticks([-10, -1, 0, 1, 10, 100], ["−10", "", "0", "", "10", "100"], fontsize=7)
-        panel.set_yticks(y, methods, fontsize=8)
-        panel.spines[["top", "right"]].set_visible(False)
-    axis = "test NLL above ours, % (95 % interval over seeds); blue: better than ours, red: worse"
-    figure.supxlabel(axis, fontsize=9)
-    return figure
-
-
 def drop_incomplete(table: pd.DataFrame) -> pd.DataFrame:
     """Drop methods that lack some seeds of a data set, and data sets with a single seed.
 
@@ -168,13 +138,12 @@ def list_tables(table: pd.DataFrame) -> dict[str, str]:
 
 
 def main() -> None:
-    """Print the tables and write the picture."""
+    """Print the tables."""
     table = load()
     for name, text in list_tables(table).items():
         print(f"\n{name}\n{text}")
     for name in OTHER_SCORES:
         print(f"\n{name}\n{tabulate(table.dropna(subset=name), name)}")
-    draw(table).savefig(PICTURE, dpi=140)
 
 
 if __name__ == "__main__":
