@@ -424,7 +424,7 @@ class WorldFile(_Strict):
 
     # a world of the package on which this one builds: tables are merged entry by entry, anything
     # else takes the place of what is there
-    extends: str | None = None  # None once it is merged with that one
+    extends: str | None = None
     # numbers that can be set when the world is loaded; probabilities and weights may be arithmetic
     # of them in quotes, such as "1 - 2*rare"
     parameters: dict[str, ParameterSpec] = {}
