@@ -189,3 +189,11 @@ def test_docs_are_short() -> None:
     assert len(words) <= 18
     long = {name for name, number in words.items() if number > 2_500}
     assert long <= {"docs/explanations/maths.md"}
+
+
+def test_files_that_the_architecture_names_exist() -> None:
+    text = (ROOT / "docs" / "maintainers" / "architecture.md").read_text(encoding="utf-8")
+    sources = [ROOT, *ROOT.glob("packages/*/src"), *ROOT.glob("packages/*/src/*")]
+    for name in re.findall(r"`([\w/]+/\w+\.(?:py|toml|csv))`", text):
+        if "NAME" not in name:
+            assert any((source / name).exists() for source in sources), name
