@@ -4,7 +4,7 @@ import numpy as np
 from scipy.special import xlogy
 from scipy.stats import rankdata
 
-from equivocal.statistics.calibration import calibration_error
+from equivocal.statistics.summaries import calibration_error
 
 
 def _encode(t: np.ndarray, p: np.ndarray) -> np.ndarray:

@@ -150,7 +150,7 @@ def test_noise_and_readings_are_measured_together(tmp_path: Path) -> None:
     result = measure(
         ["unlikely_reversals", "attachment"], out=tmp_path, quick=True, beliefs="trained"
     )
-    assert {"words", "findings", "readings", "shares", "beliefs"} <= result.tables.keys()
+    assert {"words", "findings", "readings", "shares"} <= result.tables.keys()
     findings = result.tables["findings"].set_index("measure")
     assert findings.loc["exact_p600", "verdict"] == "held"
     assert result.tables["words"].query("paradigm == 'unlikely_reversals'")["p600"].gt(0).all()

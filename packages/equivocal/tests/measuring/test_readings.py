@@ -16,7 +16,6 @@ from equivocal.measuring.readings import (
     count_readings,
     read_items,
     summarise_shares,
-    tabulate_beliefs,
     tabulate_shares,
 )
 from equivocal.network import Run
@@ -166,22 +165,6 @@ def test_a_single_network_has_no_interval() -> None:
     assert (table["networks"] == 1).all()
     assert table[["share_network_low", "share_network_high"]].isna().all(axis=None)
     assert table["share_item_high"].notna().all()
-
-
-def test_belief_error_is_the_mean_distance_of_answer_and_rival(readings: pd.DataFrame) -> None:
-    table = tabulate_beliefs(readings).set_index(["beliefs", "condition"])
-    said = table.loc[("trained", "said")]
-    assert said["error"] == pytest.approx(0.05)  # the answer is 0.1 off, the rival exact
-    assert said["correlation"] == pytest.approx(1)
-    noisy = readings.query("beliefs == 'trained' and condition == 'said'").copy()
-    noisy["belief"] = noisy["item"].map({"i0": 0, "i1": 0.5, "i2": 0.25, "i3": 0.75, "i4": 1})
-    row = tabulate_beliefs(noisy).iloc[0]
-    assert row["correlation"] == pytest.approx(0.9)
-    ends = np.tanh(np.arctanh(0.9) + np.array([-1, 1]) * stats.norm.ppf(0.975) / np.sqrt(2))
-    assert (row["correlation_item_low"], row["correlation_item_high"]) == pytest.approx(ends)
-    never = table.loc[("trained", "never said")]
-    assert never[["exact", "error", "correlation"]].isna().all()
-    assert never["belief"] == pytest.approx(0.6)
 
 
 def test_figure_and_summary_show_every_share_and_the_people(

@@ -9,7 +9,7 @@ import pytest
 from equivocal.people.join import join
 from equivocal.people.models import compare_models
 from equivocal.people.simulate import Experiment, simulate
-from equivocal.statistics.pooling import apply_rubin
+from equivocal.statistics.fits import apply_rubin
 from lastlayer.errors import UserError
 
 TRUTH = Experiment(participants=24, items=16, positions=3, beta=30.0, noise_sd=60.0, seed=2)

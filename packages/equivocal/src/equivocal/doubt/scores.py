@@ -34,7 +34,7 @@ from jaxtyping import Bool, Float, Int
 from scipy.stats import rankdata
 
 from equivocal.network.questions import Questions
-from equivocal.statistics.calibration import calibration_error
+from equivocal.statistics.summaries import calibration_error
 from equivocal.truth import ROLES, PooledBeliefs, build_role_questions
 from equivocal.world import Utterance, World
 from equivocal.world.errors import require_exact, require_roles

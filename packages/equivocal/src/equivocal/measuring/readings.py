@@ -12,11 +12,11 @@ network is one comprehender, the particles of its posterior are many.
 Ferreira (2003, Cognitive Psychology 47, 164–203) asked people who did what; the `rival` reading of
 an implausible passive is what she counts as error. That particles stand for people is a hypothesis.
 
-Networks and items are both samples. A mean has one 95 % interval over networks, items averaged, and
-one over items, networks averaged; a single network or item has no interval. Intervals of beliefs
-are t intervals, clipped to [0, 1]. Shares are often exactly 0 or 1 in all n networks (or items),
-where a t interval has no variance to use. Their interval is that of Clopper & Pearson (1934,
-Biometrika 26, 404–413), with the sum k of the n shares in place of a count,
+Networks and items are both samples. A mean share has one 95 % interval over networks, items
+averaged, and one over items, networks averaged; a single network or item has no interval. Shares
+are often exactly 0 or 1 in all n networks (or items), where a t interval has no variance to use.
+Their interval is that of Clopper & Pearson (1934, Biometrika 26, 404–413), with the sum k of the n
+shares in place of a count,
 
     from the 0.025 quantile of Beta(k, n − k + 1), 0 if k = 0
       to the 0.975 quantile of Beta(k + 1, n − k), 1 if k = n                            (2)
@@ -26,7 +26,7 @@ no variable in [0, 1] with mean m has a larger variance than a Bernoulli variabl
 (this is no proof; a test counts how often it covers m for shares of two values).
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import numpy as np
 import pandas as pd
@@ -35,7 +35,7 @@ from scipy.special import expit
 
 from equivocal.measuring.paradigms import Paradigm
 from equivocal.network import Network
-from equivocal.statistics.summaries import LEVEL, compare_with_zero
+from equivocal.statistics.summaries import LEVEL
 from equivocal.world import ImpossibleSentenceError, World
 from equivocal.world.items import Item
 
@@ -44,7 +44,6 @@ __all__ = ["READINGS", "count_readings"]
 READINGS = ("answer", "rival", "neither")
 CELLS = ["paradigm", "condition", "beliefs"]
 NAN = float("nan")
-Interval = Callable[[np.ndarray], tuple[float, float]]  # from the means of networks or of items
 
 
 def read_items(paradigm: Paradigm, network: Network, layers: np.ndarray) -> pd.DataFrame:
@@ -126,61 +125,18 @@ def tabulate_shares(readings: pd.DataFrame) -> pd.DataFrame:
     DataFrame
         With intervals (2) over networks and over items.
     """
-    return pd.DataFrame(
-        {**cell, "reading": name, **_compute_mean(part, part[name], "share", find_share_interval)}
-        for cell, part in _split_by_condition(readings)
-        for name in READINGS
-    )
-
-
-def tabulate_beliefs(readings: pd.DataFrame) -> pd.DataFrame:
-    """Tabulate beliefs and their distance from the exact ones, where these are defined.
-
-    Parameters
-    ----------
-    readings : DataFrame
-        As for `tabulate_shares`.
-
-    Returns
-    -------
-    DataFrame
-        `error` is the mean |belief − exact| over the items' answers and rivals; `correlation` is
-        that of belief and exact belief over items, networks averaged, with Fisher's interval. NaN
-        where the sentences are impossible in the world.
-    """
     rows = []
-    for cell, part in _split_by_condition(readings):
-        answer, rival = part["belief"] - part["exact"], part["rival_belief"] - part["rival_exact"]
-        error = (answer.abs() + rival.abs()) / 2
-        by_item = part.groupby("item", sort=False)[["belief", "exact"]].mean()
-        rows.append(
-            {
-                **cell,
-                "exact": part["exact"].mean(),
-                **_compute_mean(part, part["belief"], "belief", _find_t_interval),
-                **_compute_mean(part, error, "error", _find_t_interval),
-                **_correlate(by_item["belief"], by_item["exact"]),
-            }
-        )
-    return pd.DataFrame(rows)
-
-
-def _split_by_condition(readings: pd.DataFrame) -> Iterator[tuple[dict[str, object], pd.DataFrame]]:
-    """Yield the `CELLS` of each group of readings, and its rows."""
     for key, part in readings.groupby(CELLS, sort=False):
-        yield dict(zip(CELLS, key, strict=True)), part
-
-
-def _compute_mean(
-    part: pd.DataFrame, values: pd.Series, name: str, interval: Interval
-) -> dict[str, float]:
-    """Return the mean of values between 0 and 1, with intervals over networks and over items."""
-    columns = {name: float(values.mean())}
-    for over in ("network", "item"):
-        means = values.groupby(part[over], sort=False).mean().to_numpy()
-        low, high = interval(means)
-        columns |= {f"{over}s": len(means), f"{name}_{over}_low": low, f"{name}_{over}_high": high}
-    return columns
+        for name in READINGS:
+            row = dict(zip([*CELLS, "reading"], [*key, name], strict=True))
+            row["share"] = float(part[name].mean())
+            for over in ("network", "item"):
+                means = part[name].groupby(part[over], sort=False).mean().to_numpy()
+                low, high = find_share_interval(means)
+                row |= {f"{over}s": len(means)}
+                row |= {f"share_{over}_low": low, f"share_{over}_high": high}
+            rows.append(row)
+    return pd.DataFrame(rows)
 
 
 def find_share_interval(shares: np.ndarray) -> tuple[float, float]:
@@ -192,24 +148,6 @@ def find_share_interval(shares: np.ndarray) -> tuple[float, float]:
     low = stats.beta.ppf(tail, k, n - k + 1) if k > 0 else 0.0
     high = stats.beta.isf(tail, k + 1, n - k) if k < n else 1.0
     return float(low), float(high)
-
-
-def _find_t_interval(means: np.ndarray) -> tuple[float, float]:
-    """Return a clipped t interval, NaN where there is no variance."""
-    test = compare_with_zero(means)
-    low, high = np.clip([test.ci_low, test.ci_high], 0, 1)  # keeps NaN
-    return float(low), float(high)
-
-
-def _correlate(first: pd.Series, second: pd.Series) -> dict[str, float]:
-    """Return Pearson's correlation with Fisher's interval; NaN where one of the two is constant."""
-    a, b = first.to_numpy(float), second.to_numpy(float)
-    names = ("correlation", "correlation_item_low", "correlation_item_high")
-    if len(a) < 4 or not (np.ptp(a) > 1e-9 and np.ptp(b) > 1e-9):  # NaN compares as False
-        return dict.fromkeys(names, NAN)
-    pearson = stats.pearsonr(a, b)
-    low, high = pearson.confidence_interval(LEVEL)
-    return dict(zip(names, map(float, (pearson.statistic, low, high)), strict=True))
 
 
 def summarise_shares(shares: pd.DataFrame, paradigm: Paradigm) -> Iterator[str]:

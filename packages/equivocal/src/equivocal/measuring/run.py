@@ -63,8 +63,8 @@ class MeasureResult(Result):
 
     `tables` holds "words" (a row for each network and word, a column for each measure), "wide" (a
     row for each word, averaged over networks, with intervals), "columns" (what they hold) and,
-    where there are any, "findings" (with verdicts), "readings", "shares" and "beliefs" (of
-    sentences with two readings).
+    where there are any, "findings" (with verdicts), "readings" and "shares" (of sentences with two
+    readings).
     """
 
     paradigms: tuple[Paradigm, ...] = ()
@@ -286,7 +286,6 @@ def _join_tables(
         "findings": tabulate_findings(words, paradigms),
         "readings": read,
         "shares": readings.tabulate_shares(read) if len(read) else read,
-        "beliefs": readings.tabulate_beliefs(read) if len(read) else read,
     }
     return {name: table for name, table in tables.items() if len(table)}
 

@@ -44,9 +44,9 @@ import xarray as xr
 from numpy.typing import ArrayLike
 
 from equivocal.paper.tables import arrange_grid, load_printed_values
-from equivocal.statistics.calibration import calibration_error
 from equivocal.statistics.summaries import (
     TTest,
+    calibration_error,
     clip_logit,
     compare_logit_pairs,
     compare_pairs,

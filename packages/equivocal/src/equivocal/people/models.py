@@ -10,7 +10,7 @@ degrees of freedom, since with few items the intervals of maximum likelihood are
 models are fitted by maximum likelihood throughout; their coefficients are in log odds, and their
 intervals are Wald's. Measures and controls enter in standard deviations over the trials;
 coefficients are given in those, and per unit. Criteria are those of measures averaged over
-networks; estimates and intervals are pooled over networks (`equivocal.statistics.pooling`). Items
+networks; estimates and intervals are pooled over networks (`equivocal.statistics.fits`). Items
 have slopes of measures that vary within items. Data that no model can take are refused with the
 reason (`equivocal.people.responses`).
 
@@ -30,7 +30,7 @@ from equivocal.people.join import Joined
 from equivocal.people.responses import Response, check_groups, check_separation, prepare_response
 from equivocal.progress import Advance
 from equivocal.statistics import MixedFit, check_trials, fit_logistic, fit_mixed
-from equivocal.statistics.pooling import Pooled, pool_networks
+from equivocal.statistics.fits import Pooled, pool_networks
 from lastlayer.errors import UserError, join_names
 
 MOST_LEVELS = 5_000  # columns of Z; a fit needs several square matrices of this size

@@ -1,9 +1,8 @@
 """Mixed models with crossed random effects: linear, and logistic for yes/no answers.
 
-fits      random effects, with correlations, and what a fit estimates
+fits      random effects, with correlations; what a fit estimates; pooling over networks
 linear    normal noise: `fit_mixed`
 logistic  answers and proportions, by the Laplace approximation: `fit_logistic`
-pooling   fits with the measures of several networks
 blocks    the curvature of a logistic model, as the block matrix that crossed groups make it
 """
 

@@ -22,6 +22,7 @@ __all__ = [
     "MEAN",
     "TTest",
     "append_means",
+    "calibration_error",
     "compare_pairs",
     "compare_with_zero",
 ]
@@ -31,6 +32,7 @@ __all__ = [
 LOWEST, HIGHEST = float(np.finfo(np.float32).tiny), 1 - 2.0**-24
 MEAN = "mean"  # in the column `network`: the mean over networks
 LEVEL = 0.95  # of confidence intervals
+BINS = 15  # of the calibration error
 NAN = float("nan")
 
 
@@ -252,3 +254,44 @@ def append_means(table: pd.DataFrame, *keys: str) -> pd.DataFrame:
     """
     means = table.drop(columns="network").groupby(list(keys), sort=False, as_index=False).mean()
     return pd.concat([table, means.assign(network=MEAN)], ignore_index=True)
+
+
+def calibration_error(
+    targets: ArrayLike,
+    probabilities: ArrayLike,
+    *,
+    bins: int = BINS,
+    weights: ArrayLike | None = None,
+) -> float:
+    """Return the expected calibration error of probabilities of many labels.
+
+        ECE     Σ over bins of |Σ in the bin (p − t)| / (N K)
+
+    All labels share the bins, of equal width, so that errors of opposite sign in two labels may
+    cancel. The error of finitely many rows is above zero even for perfect probabilities.
+
+    Parameters
+    ----------
+    targets, probabilities : array_like of shape (N,) or (N, K)
+        0 and 1, or true probabilities; from 0 to 1.
+    bins : int
+        Number of bins.
+    weights : array_like of shape (N,), optional
+        Weight of each row.
+
+    Returns
+    -------
+    float
+        From 0 to 1; lower is better.
+
+    Examples
+    --------
+    >>> round(calibration_error([0, 1, 1, 1], [0.6, 0.6, 0.6, 0.6]), 3)
+    0.15
+    """
+    t, p = np.asarray(targets, float), np.asarray(probabilities, float)
+    w = np.ones(len(t)) if weights is None else np.asarray(weights, float)
+    number = np.minimum((p * bins).astype(int), bins - 1)
+    difference = (p - t) * w.reshape(-1, *[1] * (t.ndim - 1))
+    sums = np.bincount(number.ravel(), difference.ravel(), bins)
+    return float(np.abs(sums).sum() / (w.sum() * t[0].size))
