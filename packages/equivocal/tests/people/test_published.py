@@ -29,7 +29,7 @@ def test_every_human_number_has_a_source_and_a_status() -> None:
     people = load_people()
     texts = ["source", "measure", "construction", "plausibility", "status", "comparable", "note"]
     assert people[texts].notna().all(axis=None)
-    assert set(people["comparable"]) == {"yes", "assumption", "order", "no"}
+    assert set(people["comparable"]) == {"yes", "assumption", "no"}
     value = people.set_index(["measure", "construction", "plausibility"])["value"]
     known = {
         ("not literal", "active", "any"): 0.04,
@@ -90,15 +90,12 @@ def test_comparable_numbers_are_scored(asked: AskedItems, ideal: np.ndarray) -> 
     by_hand = 2 * 48 * (0.25 * np.log(0.25 / p) + 0.75 * np.log(0.75 / (1 - p)))
     assert row["deviance"] == pytest.approx(by_hand, rel=1e-5)
     assert row["floor"] == 1
-    # sure of what the syntax says, nobody ever misreads; the order of constructions is then lost
+    # sure of what the syntax says, nobody ever misreads
     sure = table[table["comprehender"] == "sure"]
     assert np.isinf(sure.loc[sure["measure"] == "reversed", "deviance"]).all()
-    order = sure[sure["measure"] == "order of not literal"]
-    assert list(order["agrees"]) == [False, False]
     assert table.loc[table["comparable"] == "no", "found"].isna().all()
     scores = summarise_scores(table).set_index("comprehender")
     assert scores.loc["ideal", "shares"] == scores.loc["ideal", "floor"] == 3
-    assert (scores.loc["ideal", "agree"], scores.loc["ideal", "orders"]) == (2, 2)
     assert scores.loc["sure", "p"] == 0
 
 

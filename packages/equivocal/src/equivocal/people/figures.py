@@ -85,22 +85,21 @@ def draw_power(table: pd.DataFrame) -> Figure:
 
 
 @apply_style()
-def draw_people(people: pd.DataFrame, readings: pd.DataFrame) -> Figure:
-    """Draw shares, constructions, and w against b, with human numbers.
+def draw_people(people: pd.DataFrame) -> Figure:
+    """Draw shares, and w against b, with human numbers.
 
     Parameters
     ----------
-    people, readings : DataFrame
-        The tables of these names.
+    people : DataFrame
+        The table of `compare_with_people`.
     """
-    figure = Figure(figsize=(9.2, 6.4))
-    grid = figure.subplot_mosaic([["shares", "unlikely"], ["w", "legend"]])
+    figure = Figure(figsize=(9.6, 3.6))
+    grid = figure.subplot_mosaic([["shares", "w", "legend"]])
     shares = people[people["measure"].isin(SHARES) & (people["comparable"] != "no")]
     _draw_shares(grid["shares"], shares)
-    _draw_constructions(grid["unlikely"], people, readings)
     _draw_differences(grid["w"], people)
     grid["shares"].set_title("readings, people's numbers", fontsize=9)
-    _draw_legend(grid["legend"], readings)
+    _draw_legend(grid["legend"], people)
     return figure
 
 
@@ -138,24 +137,6 @@ def _find_bars(value: pd.Series, low: pd.Series, high: pd.Series) -> np.ndarray:
     return np.asarray(np.nan_to_num(reach))
 
 
-def _draw_constructions(axes: Axes, people: pd.DataFrame, readings: pd.DataFrame) -> None:
-    """Draw how often unlikely sentences are read with roles reversed, by construction."""
-    rows = readings[(readings["plausibility"] == "unlikely") & (readings["measure"] == "reversed")]
-    rows = rows[rows["construction"] != "any"]
-    names = list(dict.fromkeys(rows["construction"]))
-    for number, (name, group) in enumerate(rows.groupby("comprehender", sort=False)):
-        x = np.array([names.index(each) for each in group["construction"]]) + 0.6 * _shift(number)
-        bars = _find_bars(group["value"], group["low"], group["high"])
-        axes.errorbar(x, group["value"], yerr=bars, **_choose_look(name, elinewidth=0.8))
-    human = people[people["measure"] == "reversed"].drop_duplicates("construction")
-    human = human[human["construction"].isin(names)]
-    axes.plot([names.index(each) for each in human["construction"]], human["value"], **PEOPLE)
-    axes.set_xticks(range(len(names)), [name.replace(" ", "\n") for name in names], fontsize=8)
-    axes.set_ylim(bottom=0)
-    axes.set_ylabel("read the other way round")
-    axes.set_title("unlikely sentences", fontsize=9)
-
-
 def _draw_differences(axes: Axes, people: pd.DataFrame) -> None:
     """Draw w against b; a single comprehender lies on the diagonal, as if compared with a copy."""
     differences = people[people["measure"].isin(["w", "b"])]
@@ -174,11 +155,11 @@ def _draw_differences(axes: Axes, people: pd.DataFrame) -> None:
     axes.set_title("dotted: w/b of people", fontsize=9)
 
 
-def _draw_legend(axes: Axes, readings: pd.DataFrame) -> None:
+def _draw_legend(axes: Axes, people: pd.DataFrame) -> None:
     """Draw the legend in a panel of its own."""
     axes.set_axis_off()
     axes.plot([], [], label="people", **PEOPLE)
-    for name in dict.fromkeys(readings["comprehender"]):
+    for name in dict.fromkeys(people["comprehender"]):
         axes.plot([], [], label=name, **_choose_look(name, ms=None))
     title = (
         "whiskers: 95 % over networks and items\n(ideal and ensembles: over items);\n"

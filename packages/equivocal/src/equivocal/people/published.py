@@ -2,8 +2,7 @@
 
 `data/people.csv` contains the numbers, each with its source and its certainty (`status`). The
 column `comparable` says whether comprehenders can be compared with a number: "yes"; "assumption",
-under one that `note` names; "order", if only a direction is known; "no". A share y of n people has
-the deviance
+under one that `note` names; "no". A share y of n people has the deviance
 
     D = 2 n [ y log(y / p) + (1 − y) log((1 − y) / (1 − p)) ]                                    (1)
 
@@ -125,8 +124,7 @@ def compare_with_people(people: pd.DataFrame, readings: pd.DataFrame) -> pd.Data
     -------
     DataFrame
         The rows of `people` for each comprehender, with `found`, `found_low` and `found_high`,
-        `agrees` if only a direction is known (True, False or missing), `deviance` and `floor` of
-        shares. `found` is missing if a comprehender has no counterpart.
+        `deviance` and `floor` of shares. `found` is missing if a comprehender has no counterpart.
     """
     rows = [
         human | {"comprehender": name} | _find_counterpart(human, name, readings)
@@ -141,28 +139,13 @@ def _find_counterpart(
 ) -> dict[str, Any]:
     """Find the number of a comprehender that is compared with one human number."""
     numbers = dict.fromkeys(("found", "found_low", "found_high", "deviance", "floor"), np.nan)
-    counterpart: dict[str, Any] = numbers | {"agrees": None}
+    counterpart: dict[str, Any] = numbers
     measure = human["measure"]
     if human["comparable"] == "no":
         return counterpart
-    if measure == "order of not literal":
-        return counterpart | _find_order(human, name, readings)
     if measure in (*SHARES, "w", "b", "w/b"):
         return counterpart | _find_value(human, name, readings)
     return counterpart
-
-
-def _find_order(human: Mapping[Hashable, Any], name: str, readings: pd.DataFrame) -> dict[str, Any]:
-    """Compute by how much one construction is read less literally than another."""
-    about = {"plausibility": human["plausibility"], "measure": "not literal"}
-    more, less = (
-        _pick(readings, comprehender=name, construction=construction, **about)
-        for construction in human["construction"].split(" > ")
-    )
-    if more is None or less is None:
-        return {}
-    difference = more["value"] - less["value"]
-    return {"found": difference, "agrees": bool(difference > 0)}
 
 
 def _find_value(human: Mapping[Hashable, Any], name: str, readings: pd.DataFrame) -> dict[str, Any]:
@@ -186,20 +169,19 @@ def _pick(table: pd.DataFrame, **wanted: str) -> Any:
 
 
 def summarise_scores(people: pd.DataFrame) -> pd.DataFrame:
-    """Sum deviances and floors, and count the directions that agree, for each comprehender.
+    """Sum deviances and floors for each comprehender.
 
     Returns
     -------
     DataFrame
         comprehender, deviance and floor (summed over `shares` of readings), p (probability of one
         deviance as large as the largest under the true shares, by Bonferroni's bound, however they
-        depend on each other), agree and orders (how many of the known directions agree, and how
-        many there are). The sum is not tested: the same people gave all shares, and those of
+        depend on each other). The sum is not tested: the same people gave all shares, and those of
         unlikely passives are among those of any passives, so that deviances are not independent.
     """
     rows = []
     for name, group in people.groupby("comprehender", sort=False):
-        scored, ordered = group[group["deviance"].notna()], group[group["agrees"].notna()]
+        scored = group[group["deviance"].notna()]
         bound = min(1.0, len(scored) * float(chi2.sf(scored["deviance"].max(), 1)))
         rows.append(
             {
@@ -208,8 +190,6 @@ def summarise_scores(people: pd.DataFrame) -> pd.DataFrame:
                 "floor": float(scored["floor"].sum(min_count=1)),
                 "p": bound if len(scored) else np.nan,
                 "shares": len(scored),
-                "agree": int(ordered["agrees"].astype(bool).sum()),
-                "orders": len(ordered),
             }
         )
     return pd.DataFrame(rows)
@@ -221,7 +201,6 @@ def describe_people(tables: Mapping[str, pd.DataFrame], world: World) -> tuple[s
     return (
         *_describe_readings(people, tables["scores"], world),
         *_describe_differences(people),
-        *_describe_orders(people),
     )
 
 
@@ -261,12 +240,3 @@ def _describe_differences(people: pd.DataFrame) -> Iterator[str]:
             f"{known['value'].iloc[0]}); {', '.join(f'{name} {x:.2f}' for name, x in ratios)}. "
             "Identical comprehenders would have 1."
         )
-
-
-def _describe_orders(people: pd.DataFrame) -> Iterator[str]:
-    """Say for which comprehenders constructions have the same order as for people."""
-    ordered = people[(people["measure"] == "order of not literal") & people["agrees"].notna()]
-    for order, rows in ordered.groupby("construction", sort=False):
-        agree = rows[rows["agrees"].astype(bool)]["comprehender"]
-        said = "all" if len(agree) == len(rows) > 1 else ", ".join(agree) or "none"
-        yield f"More non-literal readings of {order}, as for people: {said}."

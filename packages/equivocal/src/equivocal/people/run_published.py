@@ -50,7 +50,7 @@ class PeopleResult(Result):
         """Draw comprehenders beside people."""
         from equivocal.people.figures import draw_people
 
-        return {"people": draw_people(self.tables["people"], self.tables["readings"])}
+        return {"people": draw_people(self.tables["people"])}
 
 
 def compare_people(
