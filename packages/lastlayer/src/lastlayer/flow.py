@@ -48,7 +48,15 @@ from lastlayer.compiling import (
     loop_while,
 )
 from lastlayer.logits import Expectation
-from lastlayer.rows import Block, Blocks, Rows, map_over_blocks, scan_blocks, sum_over_blocks
+from lastlayer.rows import (
+    Block,
+    Blocks,
+    Rows,
+    map_over_blocks,
+    scan_blocks,
+    sum_over_blocks,
+    weigh_rows,
+)
 
 DAMPING_GROWTH, DAMPING_SHRINKAGE = 1.5, 0.5
 LARGEST_DAMPING = 0.999_999  # s that still has a finite Δτ
@@ -236,7 +244,8 @@ def correct_mean(
         def sum_block(block: Block, variance: Any) -> tuple[tuple[Any, Any], Any]:
             terms = rule.expectation(m @ block.features.T + block.offsets, variance, block)
             weight = block.counts * terms.slope
-            return (-terms.log_likelihood.sum(axis=1), terms.error @ block.features), weight
+            gradient = weigh_rows(terms.error, block.features)
+            return (-terms.log_likelihood.sum(axis=1), gradient), weight
 
         (loss, gradient), weights = scan_blocks(sum_block, rows, variances)
         return loss + 0.5 * (m**2).sum(axis=1), gradient + m, weights

@@ -31,6 +31,7 @@ KEPT = 4  # numbers that a flow keeps for each row and output in flight
 LANES, PADDED_FROM = 8, 32
 # Outputs that share products, bytes of these, and the parts of rows in which they are formed.
 SHARED_SLOTS, FEWEST_SHARED, MOST_PRODUCTS, PARTS = 256, 4, 1 << 31, 8
+SHARED_ROWS = 32  # rows are filled up to a multiple of this, which PARTS divides
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,7 +98,7 @@ def plan_to_share(problem: Problem, budget: int | None, per_output: int) -> Plan
     if working > limit / 2:
         return None
     held = products <= MOST_PRODUCTS and working + 3 * products <= limit
-    rows = -(-N // PARTS) * PARTS
+    rows = -(-N // SHARED_ROWS) * SHARED_ROWS
     return Plan(block_rows=rows, slots=slots, num_features=D, products=held)
 
 

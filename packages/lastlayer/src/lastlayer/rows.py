@@ -20,6 +20,7 @@ from lastlayer.plan import Plan, divide_evenly
 from lastlayer.problem import Problem
 
 CHUNK = 1 << 22  # bytes of features that are laid out at once
+SPLIT = 32  # parts of rows that a GPU sums at the same time
 
 T = TypeVar("T")
 
@@ -130,6 +131,20 @@ def iterate_outputs(
         else:
             rows = load_outputs(rows, problem, own)
         yield places, rows
+
+
+def weigh_rows(weights: Either, features: Either) -> Any:
+    """Return Σ_n w_n ψ_n for weights (K, N) and features (N, D).
+
+    A GPU has a product of few rows and columns computed by few of its processors, however many rows
+    are summed: parts of them are summed at the same time there.
+    """
+    N, D = features.shape
+    parts = next(parts for parts in (SPLIT, 1) if N % parts == 0)
+    if isinstance(features, np.ndarray) or jax.default_backend() != "gpu" or parts == 1:
+        return weights @ features
+    split = weights.reshape(-1, parts, N // parts).swapaxes(0, 1)
+    return jnp.matmul(split, features.reshape(parts, -1, D)).sum(axis=0)
 
 
 def scan_blocks(

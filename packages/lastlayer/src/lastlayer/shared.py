@@ -38,7 +38,7 @@ import numpy as np
 from lastlayer.compiling import Array, Bool, Float, compile_on_call
 from lastlayer.flow import FlowRule, FlowState, Sums, correct_mean, judge_proposal, pick
 from lastlayer.plan import PARTS
-from lastlayer.rows import Block, Rows
+from lastlayer.rows import Block, Rows, weigh_rows
 
 # Tuning of `approach`; these affect the number of steps.
 MOST_PASSES = 12
@@ -83,7 +83,7 @@ class Shared(NamedTuple):
     def compute_curvatures(self, weights: Float[Array, "K N"]) -> Float[Array, "K D D"]:
         """Return Ψᵀ diag(w) Ψ for the weights of every output: maths (26)."""
         if self.products is None:
-            return jax.lax.map(lambda w: (self.features.T * w) @ self.features, weights)
+            return jax.lax.map(lambda w: weigh_rows(self.features.T * w, self.features), weights)
         D = self.features.shape[1]
         i, j = np.triu_indices(D)
         at = np.zeros((D, D), int)
@@ -118,7 +118,7 @@ def sum_shared(
     mu = mean @ block.features.T + block.offsets
     terms = rule.expectation(mu, variances[0], block)
     A = shared.compute_curvatures(block.counts * terms.slope) + jnp.eye(len(G[0]), dtype=G.dtype)
-    gradient = terms.error @ block.features
+    gradient = weigh_rows(terms.error, block.features)
     return Sums(
         curvature=jnp.matmul(G.swapaxes(1, 2), jnp.matmul(A, G)),
         gradient=jnp.matmul(gradient[:, None], G)[:, 0],
@@ -152,8 +152,8 @@ def approach(rows: Rows, rule: FlowRule) -> tuple[Float[Array, "K D"], Float[Arr
         number, held = loop
         m, before = held.mean, held.precision
         terms = rule.expectation(m @ psi.T + block.offsets, (1 / before) @ square.T, block)
-        r, gradient = c * terms.slope, terms.error @ psi + m
-        a = 1 + r @ square
+        r, gradient = c * terms.slope, weigh_rows(terms.error, psi) + m
+        a = 1 + weigh_rows(r, square)
         decline = (gradient * gradient / a).sum(axis=1)
         kept = jnp.where(number > 0, jnp.minimum(decline / held.decline, 1), 0)
         direction = gradient / a + kept[:, None] * held.direction

@@ -356,7 +356,9 @@ def _collect(outcome: Outcome, places: np.ndarray, ending: Ending) -> None:
     elif len(places) == len(outcome.mean):
         outcome.factor = factor
     else:
-        outcome.factor = jnp.asarray(outcome.factor).at[places].set(factor)
+        if isinstance(outcome.factor, np.ndarray):  # of the first group
+            outcome.factor = jnp.zeros(outcome.factor.shape, factor.dtype)
+        outcome.factor = outcome.factor.at[places].set(factor)
     outcome.mean[places] = mean[:, :D]
     outcome.time[places], outcome.steps[places] = time, ending.steps
     outcome.converged[places] = ending.converged
