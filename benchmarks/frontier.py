@@ -2,11 +2,11 @@
 
     python -m benchmarks.frontier registered     registered_fast.csv, …_verdicts.csv, …_prices.csv
     python -m benchmarks.frontier corpora --corpora 5 --recipe paper    frontier_corpora_paper.csv
-    python -m benchmarks.frontier full           frontier_summary.csv, frontier_example.csv
+    python -m benchmarks.frontier full           frontier_summary.csv
     python -m benchmarks.frontier layers         frontier_layers.csv: posteriors over more layers
     python -m benchmarks.frontier draw           docs/images/ladder.png, of the first
 
-`registered`: what `equivocal.doubt.registration` says, in the world `graded`; a row for each kind,
+`registered`: what `registration.toml` says, in the world `graded`; a row for each kind,
 setting and corpus, the mean over its networks. `--seeds 3 4` takes some of the corpora and adds
 them to what is recorded. The others are of the world `slips`; `corpora`: ten networks each on
 corpora of the seeds 0, 1, …; rows with corpus `all` have intervals over corpora. `full` takes hours
@@ -27,12 +27,12 @@ import numpy as np
 import pandas as pd
 
 from benchmarks.machine import RESULTS, describe_machine
+from benchmarks.registration import judge, read_registration
+from equivocal.doubt.answers import LEARNERS
 from equivocal.doubt.figures import draw_ladder
 from equivocal.doubt.frontier import name_times, summarise_frontier
 from equivocal.doubt.kinds import PRIOR, TEMPERATURE, KindSettings
 from equivocal.doubt.layers import LAYERS
-from equivocal.doubt.learners import LEARNERS
-from equivocal.doubt.registration import judge, read_registration
 from equivocal.doubt.run import compare_uncertainty
 from equivocal.network.train_or_load import choose_training
 from equivocal.result import write_tables
@@ -125,7 +125,7 @@ def measure_full(arguments: argparse.Namespace) -> Tables:
     networks = None if arguments.quick else 20
     how: dict[str, Any] = {"networks": networks, "quick": arguments.quick}
     found = compare_uncertainty("slips", arguments.out / "slips", **how).tables
-    return {f"frontier_{name}": found[name] for name in ("summary", "example")}
+    return {"frontier_summary": found["summary"]}
 
 
 def measure_layers(arguments: argparse.Namespace) -> Tables:

@@ -12,13 +12,12 @@ from equivocal.doubt.answers import Answers
 from equivocal.doubt.kinds import KINDS, KindSettings, Subject
 from equivocal.doubt.layers import build_function, cut_into_parts, pool_networks
 from equivocal.doubt.scores import WorldQuestions, ask_everything
-from equivocal.network import Run, features, train
+from equivocal.network import Run, features
 from equivocal.network.questions import collect_answers, collect_questions
 from equivocal.network.runs import split_corpus
 from equivocal.truth import compute_psi, pool_particles
 from lastlayer import sample_network, sample_posterior
 from lastlayer.files import UnreadableError
-from tests.conftest import SMALL
 from tests.faults.damage import cut
 
 FEW = KindSettings(
@@ -93,21 +92,6 @@ def test_masks_of_dropout_are_means_over_thinned_networks(subject: Subject) -> N
     assert answer.beliefs.epistemic.sum() > 1
     assert np.abs(answer.beliefs.belief - trained.belief).mean() < 0.1
     assert answer.setting.megabytes == pytest.approx(12 * 3 / 1e6)  # 20 hidden units: 3 bytes
-
-
-@pytest.mark.slow
-def test_networks_trained_with_dropout_answer_better_under_masks(
-    small_run: Run, asked: WorldQuestions
-) -> None:
-    dropped = train(small_run.world, SMALL, dropout=0.3)
-    errors = []
-    for run in (small_run, dropped):
-        (answer,) = KINDS["MC dropout"].answer(
-            Subject(small_run, {"dropout": {0.3: run}}, 0, asked, FEW)
-        )
-        stacked = Answers.collect([answer]).beliefs
-        errors.append(asked.measure(stacked)["nll_excess"][0])
-    assert errors[1] < errors[0]
 
 
 def test_parts_hold_every_weight_once_and_outputs_their_own(small_run: Run) -> None:

@@ -5,8 +5,8 @@ import pytest
 from scipy.special import expit, logit
 from scipy.stats import norm
 
-from equivocal.doubt.learners import LEARNERS
-from equivocal.doubt.reversal_scores import ReversalScores
+from equivocal.doubt.answers import LEARNERS
+from equivocal.doubt.scores import ReversalScores
 from equivocal.truth import PooledBeliefs, ReversalQuestions, ask_about_reversals, pool_logits
 from equivocal.world import World
 

@@ -97,13 +97,6 @@ def test_reversals_are_impossible_and_congruent_sentences_possible(garden: World
     assert len({said.tokens for said in pairs.congruent}) == len(pairs.congruent)
 
 
-def test_a_marker_stays_with_its_role() -> None:
-    pairs = find_reversals(World.load("word_order"))
-    said = {str(one): str(other) for one, other in zip(*pairs, strict=True)}
-    assert said["der hund jagt den fuchs"] == "der fuchs jagt den hund"
-    assert said["den hund ruft die frau"] == "die frau ruft der hund"
-
-
 def test_sentences_possible_in_both_directions_are_no_reversals(garden: World) -> None:
     """Where cats chase dogs too, neither "dog chases cat" nor its reverse is odd."""
     text = garden.text.replace('then = "mouse" }', "then = { mouse = 0.5, dog = 0.5 } }", 1)

@@ -22,7 +22,7 @@ SOURCES = {
 # modules that change no number, or whose results have a key of their own
 OTHERS = {
     f"equivocal/{name}"
-    for name in ("errors", "progress", "store", "machine", "workers", "result", "console")
+    for name in ("errors", "progress", "store", "machine", "workers", "result", "report", "console")
 }
 OTHERS |= {"equivocal/figure_style", "equivocal/network/train_or_load", "equivocal"}
 OTHERS |= {"lastlayer/errors", "lastlayer/files", "lastlayer/machine"}

@@ -2,12 +2,9 @@
 
 kinds      every kind: a small function and a row of `KINDS`
 layers     posteriors over more layers than the last
-answers    the answers of one network under one kind, at each of its strengths, and their file
-scores     all that can be asked in a world, scored against its exact beliefs
-reversal_scores   the same of reversals, beside the best constant and a counting learner
-learners   answers that need no network: ½, the best constant, learners of the same sentences
+answers    the answers at each strength of a kind, and those of ½, the best constant and learners
+scores     of reversals, beside the best constant and a learner, or of all that can be asked
 frontier   tables: scores of every kind and strength, of learners and of ensembles of networks
-registration  the comparison that was registered before its results, and its judgement
 run        `compare_uncertainty`, behind `equivocal doubt`
 
 `learn` is that of the core (`equivocal.world.learning`), imported when first used.

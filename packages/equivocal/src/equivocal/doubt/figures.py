@@ -1,4 +1,4 @@
-"""Figures of kinds of uncertainty: the frontier, one sentence and its reversal, kinds in rows."""
+"""Figures of kinds of uncertainty: the frontier, the ladder up to learners, and all in rows."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from matplotlib.ticker import FixedLocator, MaxNLocator, NullLocator
 
 from equivocal.figure_style import COLOURS, apply_style
 
-__all__ = ["draw_example", "draw_frontier", "draw_kinds", "draw_ladder"]
+__all__ = ["draw_frontier", "draw_kinds", "draw_ladder"]
 
 # colour, marker and the offset of labels from their points, for each kind
 LOOKS = {
@@ -37,7 +37,6 @@ YARDSTICKS = {  # kinds that are lines: they know what no network does
 OTHER = ("0.6", "h", (5, 5))  # of a kind that is not listed
 NAMES = {"query": "posterior, query network", "all": "posterior, every weight"}  # in the legend
 CENTRAL = 1.0  # prior variance of solid lines; others are dashed, and drawn for posteriors only
-LEAST = 0.001  # smaller exact probabilities are given as a bound
 PANELS = {
     "nll_excess": "nats above the truth",
     "calibration_error": "calibration error",
@@ -214,56 +213,6 @@ def draw_ladder(summary: pd.DataFrame) -> Figure:
 
 def _contains(settings: pd.Series, part: str) -> pd.Series:
     return settings.str.contains(part, regex=False)
-
-
-@apply_style()
-def draw_example(table: pd.DataFrame, sentences: dict[str, str], noun: str) -> Figure:
-    """Draw every network's beliefs about one sentence and its reversal, beside the truth.
-
-    Parameters
-    ----------
-    table : DataFrame
-        As `tabulate_example` returns it.
-    sentences : dict of str to str
-        The sentence of each condition, in words.
-    noun : str
-        The noun that may be the agent.
-    """
-    kinds = list(table["kind"].unique())
-    first = table.drop_duplicates("kind").itertuples()
-    names = [row.kind if row.kind == "trained" else f"{row.kind}\n({row.setting})" for row in first]
-    figure = Figure(figsize=(8.2, 2.9))
-    grid = figure.subplots(1, 2, sharey=True)
-    for axes, (condition, sentence) in zip(grid, sentences.items(), strict=True):
-        own = table[table["condition"] == condition]
-        for place, kind in enumerate(kinds):
-            beliefs = own.loc[own["kind"] == kind, "belief"]
-            colour, marker, _ = LOOKS[kind]
-            look = {"color": colour, "marker": "o" if kind == "trained" else marker, "alpha": 0.6}
-            if len(beliefs) > 1:
-                _draw_spread(axes, beliefs, place, colour)
-            axes.scatter(beliefs, [place] * len(beliefs), 26 if len(beliefs) > 1 else 60, **look)
-        truth = float(own["truth"].iloc[0])
-        axes.axvline(truth, color="black", lw=1.2, zorder=0)
-        side = {"ha": "left" if truth < 0.5 else "right", "va": "bottom", "fontsize": 8}
-        shown = f"{truth:.3f}" if truth >= LEAST else f"< {LEAST}"
-        axes.text(truth + 0.015, -0.42, f"exact: {shown}", **side)
-        axes.set(title=f"“{sentence}”", xlim=(-0.03, 1.03))
-        axes.title.set_fontsize(9)
-    grid[0].set_yticks(range(len(kinds)), names)
-    grid[0].set_ylim(len(kinds) - 0.4, -0.6)
-    what = "a dot for each network; bar: 90 % of them; line: their mean"
-    figure.supxlabel(f"belief that the {noun} is the one who acts ({what})", fontsize=9)
-    return figure
-
-
-def _draw_spread(axes: Axes, beliefs: pd.Series, place: int, colour: str) -> None:
-    """Draw the interval that holds 90 % of the networks, and their mean."""
-    ends = beliefs.quantile([0.05, 0.95])
-    axes.plot(ends, [place] * 2, lw=13, color=colour, alpha=0.3, solid_capstyle="butt")
-    mean, across = [beliefs.mean()] * 2, [place - 0.2, place + 0.2]
-    axes.plot(mean, across, lw=2.4, color="white", zorder=4)
-    axes.plot(mean, across, lw=1, color=colour, zorder=4)
 
 
 @apply_style()

@@ -12,7 +12,7 @@ intervals are t intervals over their means.
 
 Whatever moves beliefs towards ½ comes closer to true beliefs near ½. So baselines that know nothing
 of the uncertainty of the weights stand beside all kinds, and learners who count what networks heard
-(`kinds`, `learners`). Learners and the oracle's temperature are not on the frontier: they know what
+(`kinds`, `answers`). Learners and the oracle's temperature are not on the frontier: they know what
 no network does.
 """
 
@@ -24,17 +24,11 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from equivocal.doubt.answers import Answers, Setting
+from equivocal.doubt.answers import COUNTS, LEARNERS, Answers, Setting
 from equivocal.doubt.kinds import POSTERIOR, PRIOR, SAMPLER, TEMPERATURE, TRAINED
-from equivocal.doubt.learners import COUNTS, LEARNERS
 from equivocal.errors import format_number
 from equivocal.statistics.summaries import compare_with_zero
-from equivocal.truth import (
-    CONDITIONS,
-    PooledBeliefs,
-    ReversalQuestions,
-    average_beliefs,
-)
+from equivocal.truth import PooledBeliefs, average_beliefs
 
 ENSEMBLE = "deep ensemble"
 ENSEMBLES = {  # and the kind whose answers are averaged over networks
@@ -53,7 +47,7 @@ LEAST = 1e-9  # networks that differ by less are equal
 
 
 class Scores(Protocol):
-    """Scores of beliefs, by name; see `scores` and `reversal_scores`."""
+    """Scores of beliefs, by name; see `scores`."""
 
     def measure(self, beliefs: PooledBeliefs) -> dict[str, np.ndarray]:
         """Return an array for each score, with a number for each setting."""
@@ -255,36 +249,6 @@ def find_pareto(errors: np.ndarray) -> np.ndarray:
     no_worse = (errors[:, None] <= errors[None]).all(axis=-1)
     better = (errors[:, None] < errors[None]).any(axis=-1)
     return np.asarray(~(no_worse & better).any(axis=0))
-
-
-def tabulate_example(
-    asked: ReversalQuestions, answers: Mapping[str, Sequence[Answers]], item: int
-) -> pd.DataFrame:
-    """Tabulate how strongly each network believes that the patient of an item is the agent.
-
-    Returns
-    -------
-    DataFrame
-        Columns condition, truth, kind, setting, network, belief. The sampler is taken after its
-        last step, the posterior with its first setting; a deep ensemble has the mean belief of all
-        networks ("all").
-    """
-    rows: list[dict[str, Any]] = []
-    for condition in reversed(CONDITIONS):
-        agent = asked.find_question(item, condition)
-        head = {"condition": condition, "truth": float(asked.truth[agent, 1])}
-        for kind in (TRAINED, SAMPLER, POSTERIOR):
-            chosen = -1 if kind == SAMPLER else 0
-            for network, own in enumerate(answers[kind]):
-                belief = float(asked.select_nouns(own.beliefs).belief[chosen, agent, 1])
-                setting = own.settings[chosen]
-                about = {"kind": kind, "setting": setting.label, "time": setting.time}
-                rows.append(head | about | {"network": str(network), "belief": belief})
-        same = [row for row in rows if (row["condition"], row["kind"]) == (condition, TRAINED)]
-        mean = float(np.mean([row["belief"] for row in same]))
-        about = {"kind": ENSEMBLE, "setting": f"{len(same)} networks", "network": "all"}
-        rows.append(head | about | {"belief": mean})
-    return name_times(pd.DataFrame(rows)).drop(columns="time")
 
 
 def describe_frontier(summary: pd.DataFrame) -> str:

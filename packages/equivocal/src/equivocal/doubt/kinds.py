@@ -15,7 +15,7 @@ and baselines, which know nothing of what the data say about the weights:
     word noise         a network that heard a word dropped or exchanged now and then
 
 A new kind is a function of a `Subject` that yields strengths, and a row of `KINDS`. Learners, which
-need no network, are in `learners`; ensembles follow from the answers of networks (`frontier`).
+need no network, are in `answers`; ensembles follow from the answers of networks (`frontier`).
 
 A member of MC dropout has a mask of hidden units for all questions. Masking hidden2 is the same as
 scaling rows of the last layer,

@@ -20,12 +20,10 @@ import jax
 import pandas as pd
 
 from equivocal.doubt import frontier
-from equivocal.doubt.answers import Answers, Strength
+from equivocal.doubt.answers import COUNTS, LEARNERS, Answers, Strength
 from equivocal.doubt.kinds import KINDS, RETRAINED, Asked, KindSettings, Subject
 from equivocal.doubt.layers import LAYERS
-from equivocal.doubt.learners import COUNTS, LEARNERS
-from equivocal.doubt.reversal_scores import ReversalScores
-from equivocal.doubt.scores import ask_everything
+from equivocal.doubt.scores import ReversalScores, ask_everything
 from equivocal.network import Run, TrainingSettings
 from equivocal.network.runs import split_corpus
 from equivocal.network.train_or_load import choose_training, train_or_load
@@ -37,7 +35,7 @@ from equivocal.store.folders import locate_network, refuse_foreign_files
 from equivocal.store.locks import hold_folder
 from equivocal.store.store import POSTERIOR_CODE, Store, hash_content
 from equivocal.truth import ReversalQuestions, ask_about_reversals
-from equivocal.world import RoleReversal, World
+from equivocal.world import World
 from lastlayer.errors import UserError, check_known
 from lastlayer.seeds import Seed
 
@@ -45,7 +43,6 @@ __all__ = ["UncertaintyResult", "compare_uncertainty"]
 
 # what answers depend on
 DOUBT_CODE = (*POSTERIOR_CODE, "equivocal/truth.py", "equivocal/doubt", "equivocal/statistics")
-EXAMPLE = 15  # the item that is drawn; in `slips`: during dinner, the pizza eats the woman
 FEW: dict[str, Any] = {  # where everything is asked
     "evidence": (1.0,),
     "other_variances": (),
@@ -59,7 +56,6 @@ CAPTIONS = {
     "kinds": "Every kind of uncertainty. A tick is a network, a bar an interval.",
     "ladder": "From the best constant to the learners. The error on reversals, and the spread of "
     "beliefs beside that of the counting learner.",
-    "example": "One sentence and its reversal. A dot is a network's belief, a line the exact one.",
 }
 QUICK: dict[str, Any] = {  # only to check that the command works; not to be reported
     "evidence": (1.0, "sentence"),
@@ -75,12 +71,11 @@ QUICK: dict[str, Any] = {  # only to check that the command works; not to be rep
 class UncertaintyResult(Result):
     """The errors of every kind of uncertainty.
 
-    `tables` holds "frontier" (a row for each kind, setting, network and corpus), "summary" (over
-    networks, with intervals, costs, and whether it is on the frontier) and, where reversals have a
-    true answer, "example" (beliefs about one of them). `summary` is the answer in words.
+    `tables` holds "frontier" (a row for each kind, setting, network and corpus) and "summary" (over
+    networks, with intervals, costs, and whether it is on the frontier). `summary` is the answer in
+    words.
     """
 
-    example: RoleReversal | None
     title: ClassVar[str] = "How much doubt is warranted?"
     question: ClassVar[str] = (
         "Which kind of uncertainty brings a network's beliefs nearest to the exact ones, at what "
@@ -100,18 +95,13 @@ class UncertaintyResult(Result):
         return [Section(title=title, table=best), *super().list_sections(pictures)]
 
     def draw(self) -> Figures:
-        """Draw the frontier and an example or, where everything is asked, all kinds in rows."""
-        from equivocal.doubt.figures import draw_example, draw_frontier, draw_kinds, draw_ladder
+        """Draw the frontier and the ladder or, where everything is asked, all kinds in rows."""
+        from equivocal.doubt.figures import draw_frontier, draw_kinds, draw_ladder
 
         summary = self.tables["summary"]
-        if self.example is None:
+        if "kl_reversal" not in summary:
             return {"kinds": draw_kinds(self.tables["frontier"], summary)}
-        sentences = {name: str(getattr(self.example, name)) for name in ("reversal", "congruent")}
-        return {
-            "frontier": draw_frontier(summary),
-            "ladder": draw_ladder(summary),
-            "example": draw_example(self.tables["example"], sentences, self.example.patient),
-        }
+        return {"frontier": draw_frontier(summary), "ladder": draw_ladder(summary)}
 
 
 def compare_uncertainty(
@@ -188,7 +178,7 @@ def compare_uncertainty(
         training=asdict(training),
     )
     with hold_folder(out):
-        parts = []
+        parts = list[pd.DataFrame]()
         for corpus in range(corpora):
             folder = out / f"corpus_{corpus}" if corpora > 1 else out
             refuse_foreign_files(folder / "networks", ["tables", "figures", "doubt.toml"])
@@ -196,8 +186,17 @@ def compare_uncertainty(
             run, answers = answer_all(world, own, folder, asked, kinds, settings)
             scores = build_scores(asked, answers)
             table = frontier.tabulate_frontier(scores, answers, settings.sizes, weigh_network(run))
-            parts.append((table.assign(corpus=corpus), answers))
-        result = _build_result(parts, asked, about)
+            parts.append(table.assign(corpus=corpus))
+        table = frontier.name_times(pd.concat(parts, ignore_index=True))
+        table = table[[*frontier.HEAD, *(name for name in table if name not in frontier.HEAD)]]
+        summary = frontier.summarise_frontier(table)
+        answer = frontier.describe_frontier(summary)
+        result = UncertaintyResult(
+            name="doubt",
+            tables={"frontier": table, "summary": summary},
+            settings={**about, "answer": answer},
+            summary=(answer,),
+        )
         result.write(out)
     return result
 
@@ -227,29 +226,6 @@ def weigh_network(run: Run) -> tuple[float, float]:
     """Return what one network costs: its training time in seconds, and its size in megabytes."""
     megabytes = sum(leaf.nbytes for leaf in jax.tree.leaves(run.models[0])) / 1e6
     return round(run.seconds, 3) / len(run.networks), megabytes  # rounded as in the saved run
-
-
-def _build_result(
-    parts: Sequence[tuple[pd.DataFrame, dict[str, list[Answers]]]],
-    asked: Asked,
-    settings: dict[str, Any],
-) -> UncertaintyResult:
-    """Summarise and describe the errors of every corpus; the example is of the first."""
-    table = frontier.name_times(pd.concat([table for table, _ in parts], ignore_index=True))
-    table = table[[*frontier.HEAD, *(name for name in table if name not in frontier.HEAD)]]
-    tables, example = {"frontier": table, "summary": frontier.summarise_frontier(table)}, None
-    if isinstance(asked, ReversalQuestions):
-        shown = EXAMPLE % len(asked.items)
-        tables["example"] = frontier.tabulate_example(asked, parts[0][1], shown)
-        example = asked.items[shown]
-    answer = frontier.describe_frontier(tables["summary"])
-    return UncertaintyResult(
-        name="doubt",
-        tables=tables,
-        settings={**settings, "answer": answer},
-        summary=(answer,),
-        example=example,
-    )
 
 
 def answer_all(
