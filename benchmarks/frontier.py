@@ -1,16 +1,15 @@
 """Uncertainty about reversals with a known answer: tables of docs/explanations.
 
-    python -m benchmarks.frontier registered     registered_fast.csv, …_verdicts.csv, …_prices.csv
-    python -m benchmarks.frontier corpora --corpora 5 --recipe paper    frontier_corpora_paper.csv
+    python -m benchmarks.frontier registered [--recipe paper]
+                                                 registered_fast.csv, …_verdicts.csv, …_prices.csv
     python -m benchmarks.frontier full           frontier_summary.csv
     python -m benchmarks.frontier layers         frontier_layers.csv: posteriors over more layers
     python -m benchmarks.frontier draw           docs/images/ladder.png, of the first
 
-`registered`: what `registration.toml` says, in the world `graded`; a row for each kind,
-setting and corpus, the mean over its networks. `--seeds 3 4` takes some of the corpora and adds
-them to what is recorded. The others are of the world `slips`; `corpora`: ten networks each on
-corpora of the seeds 0, 1, …; rows with corpus `all` have intervals over corpora. `full` takes hours
-without a GPU, `layers` needs one. Runs go to `--out` and are resumed; the tables go to
+`registered`: what `registration.toml` says, in the world `graded`; a row for each kind, setting and
+corpus, the mean over its networks. `--seeds 3 4` takes some of the corpora and adds
+them to what is recorded. The others are of the world `slips`; `full` takes
+hours without a GPU, `layers` needs one. Runs go to `--out` and are resumed; the tables go to
 `benchmarks/results`, where frontier.json records the machine and commit of each. `--quick` (small
 networks) writes to `quick/`.
 """
@@ -41,14 +40,6 @@ from equivocal.store.files import write_text_atomically
 
 IMAGES = Path(__file__).parents[1] / "docs" / "images"
 STRENGTH, ERRORS = ["kind", "setting"], ("kl_congruent", "kl_reversal")
-FEWEST = KindSettings(
-    evidence=(1.0,),
-    other_variances=(),
-    dropout=(),
-    smoothing=(),
-    word_noise=(),
-    sizes=(2, 5, 10),
-)
 REGISTERED = KindSettings(
     evidence=(1.0, "sentence"),
     other_variances=(0.1,),
@@ -68,7 +59,7 @@ def measure_registered(arguments: argparse.Namespace) -> Tables:
     table = pd.read_csv(recorded) if recorded.exists() else pd.DataFrame({"corpus": []})
     for seed in plan["seeds"] if arguments.seeds is None else arguments.seeds:
         changes = {"recipe": arguments.recipe, "quick": arguments.quick}
-        training = choose_training(arguments.networks or plan["networks"], seed, **changes)
+        training = choose_training(plan["networks"], seed, **changes)
         settings = replace(REGISTERED, **ONCE) if arguments.once else REGISTERED
         folder = arguments.out / name / f"seed_{seed}"
         found = compare_uncertainty(plan["world"], folder, training=training, settings=settings)
@@ -107,19 +98,6 @@ def compare_at_price(table: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def measure_corpora(arguments: argparse.Namespace) -> Tables:
-    """Measure the networks of several corpora, each alone and all together."""
-    training = choose_training(None, None, recipe=arguments.recipe, quick=arguments.quick)
-    folder = arguments.out / f"corpora_{arguments.recipe}"
-    how: dict[str, Any] = {"training": training, "settings": FEWEST, "corpora": arguments.corpora}
-    table = compare_uncertainty("slips", folder, **how).tables["frontier"]
-    own = table.groupby("corpus")
-    parts = [summarise_frontier(rows).assign(corpus=corpus) for corpus, rows in own]
-    every = summarise_frontier(table).assign(corpus="all")
-    name = "frontier_corpora" + f"_{arguments.recipe}" * (arguments.recipe != "fast")
-    return {name: pd.concat([*parts, every], ignore_index=True)}
-
-
 def measure_full(arguments: argparse.Namespace) -> Tables:
     """Map the frontier with twenty networks and every strength."""
     networks = None if arguments.quick else 20
@@ -156,7 +134,6 @@ def draw_recorded(arguments: argparse.Namespace) -> Tables:
 
 MEASURES = {
     "registered": measure_registered,
-    "corpora": measure_corpora,
     "full": measure_full,
     "layers": measure_layers,
     "draw": draw_recorded,
@@ -167,10 +144,8 @@ def main() -> None:
     """Run one part and write its tables."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("part", choices=MEASURES)
-    parser.add_argument("--corpora", type=int, default=5, help="of `corpora`")
     parser.add_argument("--recipe", choices=("fast", "paper"), default="fast")
     parser.add_argument("--seeds", type=int, nargs="+", help="of `registered`")
-    parser.add_argument("--networks", type=int, help="of `registered`, with each corpus")
     parser.add_argument(
         "--once", action="store_true", help="only kinds that need no other training"
     )
