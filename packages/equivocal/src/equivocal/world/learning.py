@@ -10,7 +10,7 @@ of its declared parameters alone, so that nobody could do better. `learn` choose
 two numbers, how much it expects that anything may act, and how often it expects that speakers slip.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -20,11 +20,13 @@ from scipy.optimize import minimize
 from scipy.special import betaln, expit, gammaln, logit
 
 from equivocal.world.corpus import Corpus
-from equivocal.world.errors import ImpossibleSentenceError
-from equivocal.world.grammar import NO_FILLER
+from equivocal.world.derivations import enumerate_derivations
+from equivocal.world.errors import ImpossibleSentenceError, require_exact
+from equivocal.world.grammar import NO_FILLER, build_grammar
 from equivocal.world.learner import Array, CountingLearner, Learner
+from equivocal.world.loading import parse_whole_world, validate_world
+from equivocal.world.noise import add_noise
 from equivocal.world.queries import NO_NODE
-from equivocal.world.reweighting import Reweighting
 from equivocal.world.world import World
 from lastlayer.errors import UserError, check_known
 
@@ -37,7 +39,8 @@ if TYPE_CHECKING:
 __all__ = ["FormLearner", "PooledLearner", "learn", "map_rational_beliefs"]
 
 FORM_DRAWS = 48  # each computes the probabilities of all derivations
-STEP = 1e-3  # of finite differences, on the logit scale
+STEP = 0.02  # of finite differences, on the logit scale
+COLUMNS = ("fillers", "construction", "said")  # of derivations
 
 
 class PooledLearner(CountingLearner):
@@ -177,41 +180,59 @@ def _pick(log_weight: Array, size: int, rng: np.random.Generator) -> NDArray[np.
 class FormLearner(Learner):
     """A learner who knows the file of the world, and infers the values of its parameters.
 
-    The posterior of the values, with a flat prior on their ranges, is sampled by importance: a
-    Gaussian at its mode, on the logit scale, whose draws are weighted and drawn again.
+    Other values change how often something happens or is misheard, but not what is possible, so
+    they are new weights of the same derivations. The posterior of the values, with a flat prior on
+    their ranges, is sampled by importance: a Gaussian at its mode, on the logit scale, whose draws
+    are weighted and drawn again.
     """
 
     def __init__(self, world: World, corpus: Corpus, **options: Any) -> None:
         super().__init__(world, **options)
-        self._scale = Reweighting(world)
-        specs = world.file.parameters
-        self._least = np.array([spec.least for spec in specs.values()])
-        self._width = np.array([spec.most for spec in specs.values()]) - self._least
-        self._counts = _join_counts(corpus, self._scale.world.all_derivations)
+        require_exact(world, "its probabilities cannot be recomputed")
+        specs = world.file.parameters.values()
+        if not specs:
+            raise UserError(
+                f"world {world.name!r} has no parameters to vary; use a world that declares some, "
+                "such as `both_ways`, or add [parameters] to its file."
+            )
+        self._least = np.array([spec.least for spec in specs])
+        self._width = np.array([spec.most for spec in specs]) - self._least
+        self._tables = parse_whole_world(world.text, world.source)
+        share = (np.array([*world.parameters.values()]) - self._least) / self._width
+        # at the ends of the ranges some derivations have probability 0
+        self._start = np.clip(logit(share), -8, 8)
+        given = self._name_values(self._start)
+        self._all = World.from_toml(world.text, world.source, given).all_derivations
+        self._counts = _join_counts(corpus, self._all)
 
     @cached_property
     def values(self) -> tuple[Array, Array]:
         """Draws of the parameters, (draws, parameters), and the weights of all derivations."""
-        start = logit(
-            (np.array([*self._scale.world.parameters.values()]) - self._least) / self._width
-        )
-        found = minimize(self._score, np.clip(start, -8, 8), method="BFGS", options={"gtol": 1e-2})
-        precision = _compute_hessian(self._score, found.x)
-        spread = np.linalg.cholesky(np.linalg.inv(precision))
+        mode = minimize(self._score, self._start, method="BFGS", options={"gtol": 1e-2}).x
+        spread = np.linalg.cholesky(np.linalg.inv(_compute_hessian(self._score, mode)))
         rng = np.random.default_rng([self.seed, 12])
-        noise = rng.standard_normal((FORM_DRAWS, len(found.x)))
-        places = found.x + noise @ spread.T
+        noise = rng.standard_normal((FORM_DRAWS, len(mode)))
+        places = mode + noise @ spread.T
         weights = np.array([self._compute_weights(place) for place in places])
-        fit = np.array(
-            [-self._score(place, row) for place, row in zip(places, weights, strict=True)]
-        )
+        fit = np.array([-self._score(*both) for both in zip(places, weights, strict=True)])
         picked = _pick(fit + 0.5 * (noise**2).sum(axis=1), self.draws, rng)
         return self._least + self._width * expit(places[picked]), weights[picked]
 
+    def _name_values(self, place: Array) -> dict[str, float]:
+        values = self._least + self._width * expit(np.clip(place, -20, 20))
+        return dict(zip(self.world.parameters, values.tolist(), strict=True))
+
     def _compute_weights(self, place: Array) -> Array:
-        values = self._least + self._width * expit(place)
-        names = self._scale.world.parameters
-        return self._scale.compute_weights(dict(zip(names, values.tolist(), strict=True)))
+        """Compute the probability of every derivation under other values of the parameters."""
+        file = validate_world(self._tables, self.world.source, self._name_values(place))[0]
+        grammar = build_grammar(file, self.world.lexicon, self.world.source)
+        rows, same = enumerate_derivations(add_noise(grammar, file)), self._all.derivations
+        if not all(np.array_equal(getattr(rows, n), getattr(same, n)) for n in COLUMNS):
+            raise UserError(
+                f"what can be said in world {self.world.name!r} depends on its parameters; keep "
+                "all probabilities above zero."
+            )
+        return rows.weight
 
     def _score(self, place: Array, weights: Array | None = None) -> float:
         """Return −log P(corpus, values) on the logit scale."""
@@ -221,22 +242,21 @@ class FormLearner(Learner):
         return float(-fit - np.log(expit(place)).sum() - np.log(expit(-place)).sum())
 
     def _weigh(self, text: "Utterance", role: int, draws: int | None) -> tuple[Array, Array]:
-        world, everything = self.world, self._scale.world.all_derivations
+        world, rows, tree = self.world, self._all.derivations, self._all.tree
         pairs = world.encode(text)
-        node = everything.tree.find(pairs)
+        node = tree.find(pairs)
         if node == NO_NODE:
             raise ImpossibleSentenceError(
                 f"nothing that can happen in world {world.name!r} begins with {str(text)!r}, "
                 'whatever its parameters are; a learner with prior="counts" has a belief.'
             )
-        rows = everything.derivations
-        fits = everything.tree.node_of[:, len(pairs) - 1] == node
-        heard = rows.take(np.flatnonzero(fits & (rows.fillers[:, role] != NO_FILLER)))
+        fits = (tree.node_of[:, len(pairs) - 1] == node) & (rows.fillers[:, role] != NO_FILLER)
+        heard = rows.take(np.flatnonzero(fits))
         adds = np.array([each.adds[role] for each in world.grammar.constructions])
         meaning = world.lexicon.features[heard.fillers[:, role]].astype(float)
         meaning = np.maximum(meaning, world.grammar.added_features[adds[heard.construction]])
         meaning[:, role] = 1.0
-        weights = self.values[1][:, fits & (rows.fillers[:, role] != NO_FILLER)]
+        weights = self.values[1][:, fits]
         if draws is None:
             weights = weights.mean(axis=0, keepdims=True)
         return weights @ meaning, weights.sum(axis=1)
@@ -258,18 +278,15 @@ def _join_counts(corpus: Corpus, everything: Corpus) -> Array:
     return np.bincount(found, heard.weight, len(known)).astype(np.float64)
 
 
-def _compute_hessian(function: Any, at: Array) -> Array:
+def _compute_hessian(function: Callable[[Array], float], at: Array) -> Array:
     """Compute second derivatives by central differences, with a floor on the curvature."""
-    size, step = len(at), STEP * 30
-    unit = np.eye(size) * step
+    size = len(at)
+    signs = ((1, 1), (1, -1), (-1, 1), (-1, -1))
     result = np.empty((size, size))
-    middle = function(at)
-    for i in range(size):
-        result[i, i] = (function(at + unit[i]) - 2 * middle + function(at - unit[i])) / step**2
-        for j in range(i):
-            corners = function(at + unit[i] + unit[j]) + function(at - unit[i] - unit[j])
-            corners -= function(at + unit[i] - unit[j]) + function(at - unit[i] + unit[j])
-            result[i, j] = result[j, i] = corners / (4 * step**2)
+    for i, j in np.ndindex(size, size):
+        one, other = STEP * np.eye(size)[[i, j]]
+        corners = [a * b * function(at + a * one + b * other) for a, b in signs]
+        result[i, j] = sum(corners) / (4 * STEP**2)
     values, vectors = np.linalg.eigh(result)
     return np.asarray((vectors * np.maximum(values, 0.05)) @ vectors.T)
 
