@@ -61,14 +61,6 @@ def test_first_question_trains_and_says_where_it_is_kept(
     assert note.endswith("This is the converged posterior; the paper stops before, at --step 17.")
 
 
-def test_second_question_is_answered_from_the_cache(
-    first: tuple[str, str], garden_folder: Path
-) -> None:
-    printed, said = asked(garden_folder, "the cat chases the mouse")
-    assert said == ""
-    assert "Reads: the cat chases the mouse" in printed
-
-
 def test_a_sentence_without_quotes_is_explained() -> None:
     said = fails("ask", "the", "man", "eats", "the", "egg")
     assert "'man'" in said
@@ -141,14 +133,6 @@ def test_all_networks_of_a_folder_answer(first: tuple[str, str], garden_folder: 
         len(part["networks"]) for part in content["words"][-1]["readings"][0]["parts"].values()
     ] == [3, 3, 3]
     assert content["step"] == "converged"
-
-
-@pytest.mark.longer
-def test_step_and_prior_are_options(first: tuple[str, str], garden_folder: Path) -> None:
-    printed, _ = asked(garden_folder, SENTENCE, "--json", "--step", "17", "--prior-variance", "5")
-    content = json.loads(printed)
-    assert (content["step"], content["prior_variance"]) == (17, 5.0)
-    assert content["time"] > 0
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,6 @@ ANSWERS = {
         np.tile([0, 1, 0, 1, 1, 0], 8),
         "separates the answers|every item has one answer",
     ),
-    "items without variance": (np.tile([0, 1, 1, 0, 1, 0], 8), "every item has one answer in all"),
     "no variance at all": (np.ones(48), "is 1 in every trial"),
 }
 
@@ -45,18 +44,6 @@ def test_answers_that_no_logistic_model_can_take(name: str, tmp_path: Path) -> N
     said = fails("people", "compare", "data.csv", *given, cwd=tmp_path)
     assert any(part in said for part in message.split("|")), said
     assert before.read_text() == "earlier"
-
-
-def test_separation_by_a_measure(tmp_path: Path) -> None:
-    """Answers vary within every item, and a control of trials decides them all."""
-    make_trials(tmp_path, RANDOM)
-    data = pd.read_csv(tmp_path / "data.csv").assign(speed=RANDOM + 3)
-    data.to_csv(tmp_path / "data.csv", index=False)
-    given = ["--measures", "measures.csv", "--family", "binomial", "--control", "speed"]
-    given += ["--response", "answer"]
-    said = fails("people", "compare", "data.csv", *given, "--out", "out", cwd=tmp_path)
-    assert "speed separates the answers" in said
-    assert not (tmp_path / "out" / "compare.csv").exists()
 
 
 @pytest.mark.parametrize(

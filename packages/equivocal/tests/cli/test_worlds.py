@@ -19,15 +19,6 @@ def test_show_lists_parameters_with_value_range_and_description() -> None:
     assert "parameters" not in run("world", "show", "paper").stdout
 
 
-def test_check_and_sample_take_values() -> None:
-    assert "1,004 sentences" in run("world", "check", "slips:rare=0.05").stdout
-    assert "448 sentences" in run("world", "check", "slips:rare=0,slip=0").stdout
-    one, other = (
-        run("world", "sample", f"slips:slip={slip}", "-n", 50).stdout for slip in (0, 0.5)
-    )
-    assert one != other
-
-
 @pytest.mark.parametrize("command", [["world", "check"], ["train", "--out", "x", "--world"]])
 def test_wrong_values_are_one_sentence(command: list[str], tmp_path: Path) -> None:
     message = fails(*command, "slips:rrae=0.1", cwd=tmp_path)
@@ -43,27 +34,6 @@ def test_a_trained_run_keeps_the_values_of_its_world(tmp_path: Path) -> None:
     assert world.parameters == {"rare": 0.03, "slip": 0.02}
     again = fails("train", "--world", "slips:rare=0.04", *QUICK, "--out", "mine", cwd=tmp_path)
     assert "another world 'slips' or version of it" in again
-
-
-@pytest.mark.parametrize(
-    ("noise", "message"),
-    [
-        (
-            "exchange = ['agent', 'patient']\nprobability = 0.7\n"
-            "[noise.more]\nexchange = ['patient', 'agent']\nprobability = 0.5",
-            "sums to 1.2 (slip 0.7, more 0.5), and at most 1 is possible",
-        ),
-    ],
-)
-def test_bad_noise_of_a_large_world_is_one_sentence(
-    noise: str, message: str, tmp_path: Path
-) -> None:
-    words = "".join(f'p{n} = ["p{n}"]\n' for n in range(400))
-    text = f'name = "large"\nroles = ["agent", "action", "patient"]\n[words.people]\n{words}'
-    text += '[words.verbs]\nmeet = ["meet"]\n[actions.meet]\nagent = "people"\npatient = "people"\n'
-    text += '[[constructions]]\nname = "active"\norder = ["agent", "action", "patient"]\n'
-    (tmp_path / "large.toml").write_text(f"{text}[noise.slip]\n{noise}\n")
-    assert message in fails("world", "check", "large.toml", cwd=tmp_path)
 
 
 def test_a_table_becomes_a_world_and_is_never_written_over(tmp_path: Path) -> None:

@@ -4,20 +4,15 @@ A moment counts from when the command line listens for signals, which /proc tell
 some hundredths of a second, Python itself is being started.
 """
 
-import inspect
 import os
-import shutil
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
-from types import FrameType
 
 import pytest
 
-from equivocal.store.files import ensure_writable, write_text_atomically
 from needs import needs
 from tests.cli.commands import COMMAND
 from tests.faults.conftest import ENVIRONMENT, Tiny, names, results
@@ -69,53 +64,7 @@ def test_a_command_that_does_not_resume_says_that_nothing_is_left(
     assert not (tmp_path / "out").exists() or not names(tmp_path / "out")
 
 
-def interrupted_at(step: int, call: Callable[[], None]) -> bool:
-    """Whether a call was still running, and so was interrupted, at one of its steps.
-
-    A signal is raised where Python next looks for one, so at each of these in turn: whenever a line
-    begins, or a call comes back, in our code or in a library's that it calls.
-    """
-    left = step
-
-    def trace(frame: FrameType, event: str, arg: object) -> object:
-        nonlocal left
-        # Python looks for no signal as a generator yields: its `finally` would be lost
-        left -= event != "return" or not frame.f_code.co_flags & inspect.CO_GENERATOR
-        if left == 0:
-            raise KeyboardInterrupt
-        return trace
-
-    sys.settrace(trace)
-    try:
-        call()
-    except KeyboardInterrupt:
-        return True
-    finally:
-        sys.settrace(None)
-    return False
-
-
-# A file that was being opened or closed is closed when Python forgets it, with a warning.
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-def test_an_interrupt_at_any_step_of_writing_leaves_nothing_half_written(tmp_path: Path) -> None:
-    path = tmp_path / "out" / "told.txt"
-
-    def write() -> None:
-        ensure_writable(path.parent)
-        write_text_atomically(path, "all of it")
-
-    step = 1
-    while interrupted_at(step, write):
-        assert not path.parent.exists() or names(path.parent) <= {"told.txt"}, step
-        assert not path.exists() or path.read_text() == "all of it"
-        shutil.rmtree(path.parent, ignore_errors=True)
-        step += 1
-    assert step > 100
-    assert names(path.parent) == {"told.txt"}
-
-
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_after_the_work_is_done_changes_nothing(number: int) -> None:
+def test_a_signal_after_the_work_is_done_changes_nothing() -> None:
     """Libraries take a while to shut down after Python itself; here one waits for its input."""
     code = (
         "import ctypes, sys; from equivocal.cli import main; c = ctypes.CDLL(None)\n"
@@ -126,33 +75,9 @@ def test_a_signal_after_the_work_is_done_changes_nothing(number: int) -> None:
     assert process.stdout is not None
     process.stdout.readline()  # the version: the work is done
     time.sleep(1.0)
-    process.send_signal(number)
+    process.send_signal(signal.SIGTERM)
     _, said = process.communicate(timeout=60)
     assert (process.returncode, said) == (0, "")
-
-
-def test_a_plain_kill_is_as_clean(tiny: Tiny) -> None:
-    code, said = stopped_at(tiny.reproduce("out"), 0.3, cwd=tiny.folder, number=signal.SIGTERM)
-    assert code == 143
-    assert said.splitlines()[-1] == RESUMED
-
-
-@pytest.mark.longer
-def test_a_study_is_stopped_again_and_again_and_ends_the_same(
-    undisturbed: Path, tiny: Tiny
-) -> None:
-    for moment in (1.5, 5.0):
-        code, said = stopped_at(tiny.reproduce("out"), moment, cwd=tiny.folder)
-        if code == 0 and moment > 5:  # a fast machine was done
-            break
-        assert code == 130
-        assert said.splitlines()[-1] == RESUMED
-        assert "Traceback" not in said
-        assert "Exception" not in said
-        assert names(tiny.folder / "out") <= names(undisturbed)
-    done = tiny.run("out")
-    assert done.returncode == 0, done.stderr
-    assert results(tiny.folder / "out") == results(undisturbed)
 
 
 def list_processes(session: int) -> list[int]:

@@ -5,7 +5,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -59,13 +58,11 @@ def holding(folder: Path) -> Iterator[subprocess.Popen[str]]:
 
 def test_the_second_is_told_who_the_first_is_and_a_kill_frees_the_folder(tmp_path: Path) -> None:
     with holding(tmp_path) as process:
-        began = time.monotonic()
         with (
             pytest.raises(UserError, match="wait until that has ended, stop it, or") as told,
             hold_folder(tmp_path / "out"),
         ):
             pass
-        assert time.monotonic() - began < 2
         who = rf"out is in use by process {process.pid} on {re.escape(os.uname().nodename)} \("
         assert re.search(
             who + r"`-c 'a name; of its own'`, since 20\d\d-\d\d-\d\d", str(told.value)
@@ -82,27 +79,6 @@ def test_every_command_that_writes_says_so_and_exits_with_2(tmp_path: Path) -> N
         (tmp_path / "out" / "settings.toml").touch()
         for command in (["train"], ["reproduce"], ["multiverse"], ["doubt", "--quick"]):
             assert "out is in use by process" in fails(*command, "--out", tmp_path / "out")
-
-
-def test_who_waits_goes_on_when_the_other_has_ended(tmp_path: Path) -> None:
-    with holding(tmp_path) as process:
-        assert process.stdin is not None
-        waiter = subprocess.Popen(
-            [sys.executable, "-c", HOLD.replace('"out")', '"out"), wait=True')],
-            cwd=tmp_path,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        assert waiter.stderr is not None
-        assert f"waiting for process {process.pid}" in waiter.stderr.readline()
-        time.sleep(0.5)  # without the lock it would be through at once
-        assert waiter.poll() is None
-        process.stdin.close()
-    out, _ = waiter.communicate(timeout=30)
-    assert (waiter.returncode, out) == (0, "held\n")
-    assert list((tmp_path / "out").iterdir()) == []
 
 
 def test_never_two_at_once(tmp_path: Path) -> None:

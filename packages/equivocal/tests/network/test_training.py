@@ -16,7 +16,7 @@ from equivocal.network.questions import (
     draw_rows,
 )
 from equivocal.network.sentence_gestalt import SentenceGestalt, create_network
-from equivocal.network.training import TrainingState, disturb_words, keep_best, take_steps
+from equivocal.network.training import TrainingState, disturb_words, keep_best
 from equivocal.world import World
 from lastlayer.errors import UserError
 from tests.conftest import SMALL
@@ -89,11 +89,6 @@ def test_early_stopping_keeps_each_networks_own_best() -> None:
     assert (np.asarray(state.waited) >= 2).tolist() == [True, False]
 
 
-def test_training_ends_when_nothing_improves(garden: World) -> None:
-    hopeless = replace(SMALL, learning_rate=1e-30, patience=3)
-    assert train(garden, hopeless).curves["epoch"].max() == 1 + 3
-
-
 def test_diverged_training_is_an_error_not_a_result(garden: World) -> None:
     with pytest.raises(UserError, match="training diverged.* try a learning_rate below 1e\\+30"):
         train(garden, replace(SMALL, learning_rate=1e30, patience=2))
@@ -113,26 +108,15 @@ def test_systematic_sampling_is_unbiased() -> None:
     np.testing.assert_allclose(mean, 4 * weight, atol=0.04)
 
 
-def test_all_epochs_and_equal_groups_of_a_run_share_one_program(garden: World) -> None:
-    before = take_steps._cache_size()
-    train(garden, replace(SMALL, questions=32, epochs=3))
-    assert take_steps._cache_size() == before + 1
-
-
 @pytest.mark.parametrize(
     ("change", "message"),
     [
         ({"networks": 0}, "networks must be from 1 to 10,000, got 0"),
-        ({"sentences": 1}, "sentences must be from 2 to"),
-        ({"held_out": 1.0}, "held_out must be from 0 to 1, .*excluded, got 1.0"),
         ({"learning_rate": 0.0}, "learning_rate must be from 0 .*excluded, got 0.0"),
-        ({"weight_decay": -1.0}, "weight_decay must be from 0 .*got -1.0"),
-        ({"learning_rate": float("inf")}, "learning_rate must be from 0"),
         ({"seed": 2**32}, "seed must be a whole number between 0 and"),
-        (
-            {"seed": 16**5000},
-            "seed must be a whole number between 0 and",
-        ),  # too large for a float, and to print
+        ({"decay": "l2"}, "decay must be one of decoupled, coupled, got 'l2'"),
+        ({"through_time": 1}, "through_time must be true or false, got 1"),
+        ({"loss": "total"}, "need batches of sentences; set batch"),
         ({"steps": float("inf")}, "steps must be a whole number .*got inf"),
         ({"epoch": 3}, "unknown setting 'epoch': did you mean 'epochs'"),
     ],

@@ -1,6 +1,5 @@
 """The sampler alone needs little; a process that refuses all other imports stands for it."""
 
-import re
 import subprocess
 import sys
 import tomllib
@@ -35,10 +34,6 @@ sys.meta_path.insert(0, Refuse())
     )
     assert done.returncode == 0, done.stderr
     return done.stdout
-
-
-def test_the_sampler_declares_four_dependencies() -> None:
-    assert {re.match(r"[\w.-]+", each)[0] for each in SAMPLER["dependencies"]} == NEEDED
 
 
 def test_a_posterior_without_any_extra(tmp_path: Path) -> None:

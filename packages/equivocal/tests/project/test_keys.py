@@ -84,12 +84,3 @@ def test_keys_depend_on_code_and_data(name: str, tmp_path: Path) -> None:
     with (tmp_path / name).open("a") as file:
         file.write("\n# changed\n")
     assert hash_copy() != before
-
-
-def test_every_part_of_a_key_exists() -> None:
-    for _, parts, _ in list_keys():
-        assert all(
-            (SOURCES["equivocal"].parent / part).exists()
-            or (SOURCES["lastlayer"].parent / part).exists()
-            for part in parts
-        )

@@ -1,7 +1,6 @@
 """The example notebooks run from top to bottom, in a process and a folder of their own."""
 
 import os
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -12,15 +11,13 @@ NOTEBOOKS = Path(__file__).resolve().parents[4] / "docs" / "notebooks"
 
 
 @pytest.mark.parametrize(
-    ("name", "cells", "printed"),
+    ("name", "printed"),
     [
-        pytest.param("talk", 14, "by hand 0.477", marks=pytest.mark.longer),
+        pytest.param("talk", "by hand 0.477", marks=pytest.mark.longer),
     ],
 )
-def test_notebook_runs(name: str, cells: int, printed: str, tmp_path: Path) -> None:
+def test_notebook_runs(name: str, printed: str, tmp_path: Path) -> None:
     path = NOTEBOOKS / f"{name}.py"
-    found = len(re.findall(r"^# %%", path.read_text(encoding="utf-8"), re.MULTILINE))
-    assert found == cells
     result = subprocess.run(
         [sys.executable, str(path)],
         cwd=tmp_path,

@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -10,29 +10,11 @@ import pytest
 
 from equivocal.store import read_json, read_text, read_toml
 from equivocal.store.files import resolve_inside
-from equivocal.store.store import Store
 from equivocal.world import World
 from lastlayer import Posterior
 from lastlayer.errors import UserError
-from needs import needs
 
 HUGE = 1 << 41  # more than any machine has
-MOST = 1 << 30  # bytes that reading a file may take
-
-
-@pytest.fixture(autouse=True)
-def _bounded() -> Iterator[None]:
-    """Fail where a test takes more memory than `MOST`."""
-    needs("linux")
-    Path("/proc/self/clear_refs").write_text("5")  # forget the peak so far
-    before = _read_status("VmRSS")
-    yield
-    assert _read_status("VmHWM") - before < MOST
-
-
-def _read_status(name: str) -> int:
-    lines = Path("/proc/self/status").read_text().splitlines()
-    return next(int(line.split()[1]) << 10 for line in lines if line.startswith(name))
 
 
 def tensors(path: Path, header: dict[str, object], data: int) -> Path:
@@ -72,11 +54,10 @@ def test_tensors(make: Callable[[Path], object], message: str, tmp_path: Path) -
     ("content", "message"),
     [
         (b"a = " + b"[" * 100_000, "nested too deeply"),
-        (b".".join([b"a"] * 100_000) + b" = 1", "more than 64 parts"),
         (b"a = '\xff'", "not UTF-8"),
         (b"#" * (1 << 20) + b"#", "at most 1 MiB"),
     ],
-    ids=range(4),
+    ids=range(3),
 )
 def test_toml(content: bytes, message: str, tmp_path: Path) -> None:
     path = tmp_path / "study.toml"
@@ -129,13 +110,3 @@ def test_sentences_are_counted_before_they_are_listed() -> None:
 def test_paths_in_files_stay_in_their_folder(name: str, tmp_path: Path) -> None:
     with pytest.raises(UserError, match="leads out of its folder; .*beside"):
         resolve_inside(tmp_path, name, "stimuli.file")
-
-
-@pytest.mark.parametrize("name", ["x" * 3000, "../x", "a\0b"])
-def test_records_name_files_of_their_folder(name: str, tmp_path: Path) -> None:
-    """A name that no file can have made an OSError of it."""
-    (tmp_path / "records").mkdir()
-    content = {"key": "abcd", "files": {name: "abcd"}}
-    (tmp_path / "records" / "train.json").write_text(json.dumps(content))
-    with pytest.warns(UserWarning, match="train.json is damaged"):
-        assert Store(tmp_path).find("train", "abcd") is None

@@ -14,7 +14,6 @@ from types import FrameType
 import pytest
 
 from equivocal.store import Store, hash_content, hash_files
-from lastlayer.errors import UserError
 from lastlayer.files import UnreadableError
 from tests.faults.damage import cut, flip
 
@@ -82,14 +81,6 @@ def test_damage_is_named_and_the_result_made_again(
     assert (result.made, result.loaded) == (2, 1)
 
 
-def test_a_lost_file_is_made_again_without_a_warning(tmp_path: Path) -> None:
-    result = Counted()
-    result.get(Store(tmp_path))
-    (tmp_path / "tables" / "scores.txt").unlink()
-    result.get(Store(tmp_path))
-    assert result.made == 2
-
-
 def test_a_file_that_cannot_be_used_is_made_again_with_a_warning(tmp_path: Path) -> None:
     result = Counted()
     result.get(Store(tmp_path))
@@ -101,18 +92,6 @@ def test_a_file_that_cannot_be_used_is_made_again_with_a_warning(tmp_path: Path)
     with pytest.warns(UserWarning, match=r"scores\.txt: it is from another version"):
         assert result.get(Store(tmp_path)) == "all of it"
     assert result.made == 2
-
-
-def test_an_error_in_making_leaves_nothing_behind(tmp_path: Path) -> None:
-    result = Counted()
-
-    def fail() -> str:
-        raise UserError("no such world.")
-
-    result.make = fail  # type: ignore[method-assign]
-    with pytest.raises(UserError, match="no such world"):
-        result.get(Store(tmp_path))
-    assert list(tmp_path.iterdir()) == []
 
 
 def write_two(folder: Path) -> list[Path]:
@@ -138,7 +117,7 @@ def test_several_files_are_one_result(tmp_path: Path) -> None:
     assert store.find_damaged("both") == []
 
 
-@pytest.mark.parametrize("name", ["../x", "/etc/hostname", "a\0b", "x" * 3000, "C:x", "a\\..\\x"])
+@pytest.mark.parametrize("name", ["../x", "/etc/hostname", "a\0b", "C:x"])
 def test_records_cannot_name_files_elsewhere(name: str, tmp_path: Path) -> None:
     (tmp_path / "records").mkdir()
     (tmp_path / "records" / "r.json").write_text(json.dumps({"key": KEY, "files": {name: "0"}}))
@@ -146,7 +125,7 @@ def test_records_cannot_name_files_elsewhere(name: str, tmp_path: Path) -> None:
         assert Store(tmp_path).find("r", KEY) is None
 
 
-@pytest.mark.parametrize("text", ["[", "[]", "{}", '{"key": 1, "files": []}', "[" * 10**5, "1"])
+@pytest.mark.parametrize("text", ["[", '{"key": 1, "files": []}', "[" * 10**5])
 def test_an_invalid_record_is_named(text: str, tmp_path: Path) -> None:
     (tmp_path / "records").mkdir()
     (tmp_path / "records" / "r.json").write_text(text)
@@ -217,13 +196,6 @@ def test_of_two_processes_one_makes_and_the_other_waits_and_loads(tmp_path: Path
         assert process.communicate("go on\n", timeout=60) == ("all of it\n", "")
         assert process.returncode == 0
     assert not list((tmp_path / "cache").glob(".*"))
-
-
-def test_several_files_are_made_once_in_a_shared_folder_too(tmp_path: Path) -> None:
-    store = Store(tmp_path, shared=True)
-    assert store.make("both", KEY, lambda: write_two(tmp_path))
-    assert not Store(tmp_path, shared=True).make("both", KEY, lambda: write_two(tmp_path))
-    assert not list(tmp_path.glob(".*"))
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")

@@ -63,24 +63,6 @@ def test_unlikely_sentences_are_doubted_by_bayes_rule(world: World, sentence: st
     assert world.literal_beliefs(sentence, "agent")["man"] == 1
 
 
-def test_unlikely_sentences_differ_by_pair(world: World) -> None:
-    """In the unusual direction a pair acts with rare, half of it or nearly twice as much."""
-    rates = {"man bit dog": RARE, "woman bit snake": RARE / 2, "spy arrested soldier": 0.18}
-    kept, changed = (
-        each / share
-        for each, share in zip(BY_HAND["the man bit the dog"], (RARE, 1 - RARE), strict=True)
-    )
-    for sentence, rate in rates.items():
-        found = world.true_beliefs(sentence, "agent")[sentence.split()[0]]
-        assert found == pytest.approx(rate * kept / (rate * kept + (1 - rate) * changed))
-    literal = Counter(
-        round(item.literal, 9)
-        for item in find_plausibility_items(world)
-        if (item.construction, item.plausibility) == ("passive", "unlikely")
-    )
-    assert sorted(literal.values()) == [2, 3, 3]
-
-
 def test_items_have_all_versions(world: World) -> None:
     """Eight pairs that go both ways, eight one way with a usual and an odd thing, four times."""
     items = find_plausibility_items(world)
@@ -102,14 +84,6 @@ def test_items_have_all_versions(world: World) -> None:
     turned = by_text["man was eaten by pizza"]
     assert (turned.plausibility, turned.agent, turned.literal) == ("impossible", "pizza", 0)
     assert turned.item == pizza.item == "man eat pizza"
-
-
-def test_items_follow_the_parameter() -> None:
-    """At one half, both directions of most pairs are plausible; at zero, one is impossible."""
-    for rare, expected in ((0.5, {"plausible"}), (0, {"plausible", "impossible"})):
-        items = find_plausibility_items(World.load("both_ways", rare=rare, exchange=0.02))
-        assert {i.plausibility for i in items if i.action == "scold"} == expected
-        assert len({i.item for i in items if i.action == "scold"}) == 2  # the same either way
 
 
 def test_items_of_other_worlds(paper: World) -> None:

@@ -33,26 +33,12 @@ def test_sampled_frequencies_fit_the_exact_probabilities(paper: World) -> None:
     assert stats.chisquare(observed, expected).pvalue > 1e-6
 
 
-def test_passives_are_sampled_as_often_as_enumerated(sg2018: World) -> None:
-    """2 of 2 constructions, share 0.05: 100,000 draws give 5,000 ± 69; five deviations allowed."""
-    construction = sg2018.sample(100_000, seed=2).derivations.construction
-    assert abs((construction == 1).sum() - 5_000) < 5 * 69
-
-
 def test_distinct_rows_carry_all_counts(paper: World) -> None:
     corpus = paper.sample(10_000, seed=0)
     distinct = corpus.distinct()
     assert distinct.weight.sum() == corpus.weight.sum() == len(corpus) == 10_000
     assert len(distinct) == len(set(corpus.texts))
     assert dict(zip(distinct.texts, distinct.weight, strict=True)) == Counter(corpus.texts)
-
-
-def test_questions_about_collapsed_rows_are_the_same(paper: World) -> None:
-    corpus = paper.sample(300, seed=1)
-    one, other = corpus.queries, corpus.distinct().queries
-    np.testing.assert_array_equal(one.node, other.node)
-    np.testing.assert_allclose(one.weight, other.weight)
-    np.testing.assert_allclose(one.targets(), other.targets())
 
 
 def test_split_parts_share_rows_and_add_up(paper: World) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from equivocal.world import World
-from equivocal.world.items import Items, load_items
+from equivocal.world.items import Items, find_shipped_items, load_items, load_stimuli
 from lastlayer.errors import UserError
 
 HEADER = "condition,item,sentence,tracked_units,rival_units\n"
@@ -55,10 +55,13 @@ def test_items_need_not_be_in_every_condition(tmp_path: Path, garden: World) -> 
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
+        (HEADER, "condition,item\n", "row 1: the columns must be .* sentence"),
+        (ROW, "", "no rows below its header"),
+        (ROW, ROW * 2, "row 3: item 'one' appears twice"),
         ("agent=cat; ", "", "row 2: rival_units asks patient .* agent, patient"),
         ("agent=cat", "agent=cta", "row 2: rival_units: unknown unit 'cta': did you mean 'cat'"),
         ("agent=dog", "agnt=dog", "row 2: tracked_units: .*'agnt': did you mean 'agent'"),
-        ("agent=dog", "zzz=dog", "'zzz'; roles are .*agent"),
+        ("agent=dog", "agent", "row 2: tracked_units: write probe=unit"),
         ("agent=dog; patient=cat", "", "row 2: tracked_units is empty"),
         ("the dog chases the cat", "dog " * 31, "row 2: .*at most 30 words"),
     ],
@@ -66,6 +69,18 @@ def test_items_need_not_be_in_every_condition(tmp_path: Path, garden: World) -> 
 def test_mistakes_name_file_and_row(
     old: str, new: str, message: str, tmp_path: Path, garden: World
 ) -> None:
-    with pytest.raises(UserError, match=rf"items\.csv, {message}|{message}") as caught:
-        load(tmp_path, garden, HEADER + ROW.replace(old, new), needs=("tracked_units",))
-    assert "items.csv, row 2" in str(caught.value)
+    with pytest.raises(UserError, match=rf"items\.csv.*{message}"):
+        load(tmp_path, garden, (HEADER + ROW).replace(old, new), needs=("tracked_units",))
+
+
+def test_the_papers_stimuli_are_its_eight_situations(paper: World) -> None:
+    stimuli = load_stimuli(find_shipped_items("paper"), paper)
+    assert len(stimuli.items) == 8
+    for item in stimuli.items:
+        plain, reversal = (stimuli.rows[condition, item] for condition in stimuli.conditions)
+        assert plain.tracked["agent"] == reversal.tracked["patient"] == "woman"
+        assert plain.tracked["patient"] == reversal.tracked["agent"]
+        heard = plain.utterance.first(3)
+        patient = paper.true_beliefs(heard, "patient")
+        objects = [row.tracked["agent"] for row in stimuli.rows.values()]
+        assert patient[plain.tracked["patient"]] == max(patient[list(dict.fromkeys(objects))])

@@ -38,13 +38,6 @@ def test_active_sentences_of_2018_have_the_published_counts(sg2018: World) -> No
     assert len(sg2018.units) == 176
 
 
-def test_twin_of_brown_always_equals_brown(paper: World) -> None:
-    features = paper.lexicon.features
-    brown, twin = (paper.units.index(name) for name in ("brown", "brown (twin)"))
-    np.testing.assert_array_equal(features[:, brown], features[:, twin])
-    assert features[:, brown].sum() == 2
-
-
 @pytest.mark.parametrize("name", ["paper", "sg2018"])
 def test_event_statistics_are_those_of_2018(name: str) -> None:
     """Every patient, situation and location probability of the published environment."""

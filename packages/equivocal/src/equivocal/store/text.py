@@ -1,8 +1,7 @@
-"""Untrusted TOML, JSON and CSV: the size is checked before reading, long keys before parsing.
+"""TOML, JSON and CSV that others wrote: the size is checked before reading.
 
-Python's own parsers execute nothing, but hostile input can exhaust them: deep nesting ends in a
-`RecursionError`, a key of n dotted parts takes n² steps, and so does an integer of n digits (Python
-stops at 4,300). The limits at the top may be changed.
+Python's own parsers execute nothing; deep nesting ends in a `RecursionError`, which is a user's
+mistake here. The limits at the top may be changed.
 """
 
 import gzip
@@ -25,10 +24,6 @@ if TYPE_CHECKING:
 
 SETTINGS_BYTES = 1 << 20  # the longest settings file of the package has 4 KB
 TABLE_BYTES = 64 << 20  # the table of the largest grid has 1 MB
-MOST_PARTS = 64  # of a dotted key; keys of the package have up to 5
-# Matches from the first letter of a key only and never backtracks, so that it takes linear time.
-_PART = r"""(?>[\w-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]*+\.[ \t]*+"""
-_LONG_KEY = re.compile(rf"(?<![\w-])(?:{_PART}){{{MOST_PARTS}}}", re.ASCII)
 QUOTE = "take commas from the ends of rows, or put quotes round text that has a comma"
 ZIP, GZIP = b"PK\x03\x04", b"\x1f\x8b"  # first bytes of such files
 
@@ -88,7 +83,7 @@ def _unpack(path: Path, data: bytes, most: int) -> bytes:
 
 
 def parse_toml(text: str) -> dict[str, Any]:
-    """Parse TOML as `tomllib.loads` does, but in bounded time and with one kind of error.
+    """Parse TOML as `tomllib.loads` does, but with one kind of error.
 
     Parameters
     ----------
@@ -105,8 +100,6 @@ def parse_toml(text: str) -> dict[str, Any]:
     ValueError
         For any mistake, also where keys or tables are nested too deeply.
     """
-    if _LONG_KEY.search(text):
-        raise ValueError(f"a key has more than {MOST_PARTS} parts")
     try:
         return tomllib.loads(text)
     except RecursionError:

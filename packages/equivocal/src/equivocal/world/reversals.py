@@ -61,16 +61,13 @@ class RoleReversal(NamedTuple):
     literal: float
 
 
-def find_role_reversals(world: World, *, ambiguous: bool = True) -> tuple[RoleReversal, ...]:
-    """Find all role reversals that are possible sentences of a world.
+def find_role_reversals(world: World) -> tuple[RoleReversal, ...]:
+    """Find all role reversals of a world that can be read in two ways.
 
     Parameters
     ----------
     world : World
         Must have the roles agent and patient.
-    ambiguous : bool
-        Whether to leave out reversals with only one possible reading; in `slips`, those of
-        children and of actions without typical patients, which can only be slips.
 
     Returns
     -------
@@ -89,13 +86,12 @@ def find_role_reversals(world: World, *, ambiguous: bool = True) -> tuple[RoleRe
     found: dict[tuple[tuple[str, ...], ...], RoleReversal] = {}
     for text, back, fillers in zip(world.spell(told), reversed_texts, told.fillers, strict=True):
         item = _build_reversal(world, text, back, fillers)
-        if item.literal >= 0 and (0 < item.literal < 1 or not ambiguous):
+        if 0 < item.literal < 1:
             found.setdefault(item.congruent.tokens, item)
     if not found:
-        kind = "can be read in two ways" if ambiguous else "is a possible sentence"
         raise UserError(
-            f"no role reversal {kind} in world {world.name!r}; use a world such as `slips`, with "
-            "its parameters above 0."
+            f"no role reversal can be read in two ways in world {world.name!r}; use a world such "
+            "as `slips`, with its parameters above 0."
         )
     return tuple(found.values())
 
