@@ -52,7 +52,7 @@ def test_answers_that_no_logistic_model_can_take(name: str, tmp_path: Path) -> N
         (EXCHANGE.replace("0.1", "1.5"), "[noise.slip] probability: 1.5 is wrong: input should be"),
         (
             EXCHANGE + '[noise.lost]\ndelete = "by"\nprobability = 0.95\n',
-            "sums to 1.05 (slip 0.1, lost 0.95), and at most 1",
+            "sums to 1.05, and at most 1",
         ),
     ],
 )

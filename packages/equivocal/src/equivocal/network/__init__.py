@@ -31,20 +31,14 @@ __all__ = [
     "train",
 ]
 
-_HOME = {
-    "EpochReport": "training",
-    "Network": "probing",
-    "OnEpoch": "training",
-    "QueryNetwork": "sentence_gestalt",
-    "RECIPES": "settings",
-    "Run": "runs",
-    "SentenceGestalt": "sentence_gestalt",
-    "TrainingSettings": "settings",
-    "UpdateNetwork": "sentence_gestalt",
-    "features": "probing",
-    "score": "probing",
-    "train": "runs",
+_NAMES = {  # by module
+    "probing": "Network features score",
+    "runs": "Run train",
+    "sentence_gestalt": "QueryNetwork SentenceGestalt UpdateNetwork",
+    "settings": "RECIPES TrainingSettings",
+    "training": "EpochReport OnEpoch",
 }
+_HOME = {name: module for module, names in _NAMES.items() for name in names.split()}
 
 
 def __getattr__(name: str) -> Any:

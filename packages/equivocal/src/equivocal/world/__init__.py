@@ -56,30 +56,18 @@ __all__ = [
     "split_world_name",
 ]
 
-_HOME = {
-    "Constituent": "spelling",
-    "Corpus": "corpus",
-    "Event": "world",
-    "ImpossibleSentenceError": "errors",
-    "MAX_SAMPLE": "world",
-    "PLAUSIBILITY": "reversals",
-    "PlausibilityItem": "reversals",
-    "PrefixTree": "queries",
-    "Queries": "queries",
-    "RoleReversal": "reversals",
-    "Sentence": "world",
-    "UnknownWordError": "errors",
-    "Utterance": "spelling",
-    "World": "world",
-    "WorldError": "errors",
-    "WorldSizeWarning": "errors",
-    "find_plausibility_items": "reversals",
-    "find_role_reversals": "reversals",
-    "list_shipped_worlds": "loading",
-    "name_role_unit": "grammar",
-    "read_example": "loading",
-    "split_world_name": "loading",
+_NAMES = {  # by module
+    "corpus": "Corpus",
+    "errors": "ImpossibleSentenceError UnknownWordError WorldError WorldSizeWarning",
+    "grammar": "name_role_unit",
+    "loading": "list_shipped_worlds read_example split_world_name",
+    "queries": "PrefixTree Queries",
+    "reversals": "PLAUSIBILITY PlausibilityItem RoleReversal "
+    "find_plausibility_items find_role_reversals",
+    "spelling": "Constituent Utterance",
+    "world": "Event MAX_SAMPLE Sentence World",
 }
+_HOME = {name: module for module, names in _NAMES.items() for name in names.split()}
 
 
 def __getattr__(name: str) -> Any:

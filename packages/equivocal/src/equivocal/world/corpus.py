@@ -222,28 +222,15 @@ def _find_node(everything: Corpus, text: str | Utterance, *, exact: bool) -> tup
     utterance = world.parse(text)
     node = everything.tree.find(world.encode(utterance))
     if node == NO_NODE:
-        literal = everything is not world.all_derivations
-        raise ImpossibleSentenceError(_explain_unheard(world.name, utterance, exact, literal))
+        heard, where = repr(str(utterance)), f"in world {world.name!r} begins with"
+        why = f"nothing that happens {where} {heard}, so there is no true belief about it; a "
+        why += "trained network can still be asked"
+        if not exact:
+            why = f"no sentence sampled {where} {heard}, so its probabilities are not known"
+        elif everything is not world.all_derivations:
+            why = f"without noise nothing {where} {heard}; `true_beliefs` says what was meant"
+        raise ImpossibleSentenceError(f"{why}.")
     return utterance, node
-
-
-def _explain_unheard(name: str, utterance: Utterance, exact: bool, literal: bool) -> str:
-    """Explain why there is no belief about words that never begin a sentence."""
-    heard = repr(str(utterance))
-    if not exact:
-        return (
-            f"no sentence sampled from world {name!r} begins with {heard}; it may be possible all "
-            "the same, but its probabilities cannot be estimated."
-        )
-    if literal:
-        return (
-            f"without noise nothing in world {name!r} begins with {heard}, so there is no literal "
-            "belief about it; `true_beliefs` gives the beliefs about what was meant."
-        )
-    return (
-        f"nothing that happens in world {name!r} begins with {heard}, so there is no true belief "
-        "about it; a trained network can still be asked."
-    )
 
 
 def _find_probe(world: "World", queries: Queries, role: str | None, filler: str | None) -> int:

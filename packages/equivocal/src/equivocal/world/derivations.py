@@ -5,7 +5,7 @@ mentioned and others not. Both `enumerate_derivations` and `draw_derivations` ap
 to whole columns at a time.
 """
 
-from collections import Counter, defaultdict
+from collections import Counter
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -97,16 +97,11 @@ def _find_struck(meant: Derivations, grammar: Grammar) -> tuple[Struck, NDArray[
 
 def _explain_noise(meant: Derivations, row: int, struck: Struck, grammar: Grammar) -> WorldError:
     """Explain that the probabilities of all noise that may affect a row sum to above one."""
-    chances = defaultdict[str, float](float)
-    for disturbance, rows in struck:
-        if row in rows:
-            chances[grammar.constructions[disturbance.heard].noise] += disturbance.probability
-    each = ", ".join(f"{name} {chance:.6g}" for name, chance in chances.items())
+    total = sum(each.probability for each, rows in struck if row in rows)
     construction = grammar.constructions[meant.construction[row]].name
     message = (
-        f"what may affect a sentence of construction {construction!r} sums to "
-        f"{sum(chances.values()):.6g} ({each}), and at most 1 is possible; lower a probability, or "
-        "limit a noise by constructions, roles or words."
+        f"what may affect a sentence of construction {construction!r} sums to {total:.6g}, and at "
+        "most 1 is possible; lower a probability, or limit a noise by constructions."
     )
     return WorldError(grammar.source, [Problem("[noise]", message)])
 

@@ -174,7 +174,7 @@ def _parse_item(cells: dict[str, str], world: World) -> Item:
         )
     column = "critical" if cells.get("critical") else "critical_word"
     critical = _find_critical(cells.get(column, ""), column, utterance, world)
-    roles = _parse_roles(cells.get("roles", ""), world)
+    roles = _parse_roles(cells, world)
     return Item(cells["condition"], cells["item"], utterance, critical, tracked, rivals, roles)
 
 
@@ -200,31 +200,32 @@ def _find_critical(text: str, column: str, utterance: Utterance, world: World) -
     return places[-1]
 
 
-def _parse_units(cells: dict[str, str], column: str, world: World) -> dict[str, str]:
-    """Parse a cell such as `probe=unit; probe=unit`; a missing column has no units."""
-    units = {}
+def _parse_pairs(cells: dict[str, str], column: str, example: str) -> Iterator[list[str]]:
+    """Yield the two sides of each pair in a cell such as `agent=pizza; patient=woman`."""
     with _locate_mistakes(column):
         for pair in filter(None, (part.strip() for part in cells.get(column, "").split(";"))):
-            probe, sign, unit = (part.strip() for part in pair.partition("="))
-            if not sign:
-                raise UserError(f"write probe=unit; probe=unit, not {pair!r:.80}.")
+            if "=" not in pair:
+                raise UserError(f"write {example}; {example}, not {pair!r:.80}.")
+            yield [part.strip() for part in pair.split("=", 1)]
+
+
+def _parse_units(cells: dict[str, str], column: str, world: World) -> dict[str, str]:
+    """Parse a cell such as `probe=unit; probe=unit`; a missing column has no units."""
+    units = dict(_parse_pairs(cells, column, "probe=unit"))
+    with _locate_mistakes(column):
+        for probe, unit in units.items():
             world.find_probe_units(probe)  # refuses an unknown probe
             check_known(unit, world.units, "unit")
-            units[probe] = unit
     return units
 
 
-def _parse_roles(text: str, world: World) -> dict[str, str]:
+def _parse_roles(cells: dict[str, str], world: World) -> dict[str, str]:
     """Parse a cell such as `agent=pizza; patient=woman`."""
-    roles = {}
+    roles = dict(_parse_pairs(cells, "roles", "role=word"))
     with _locate_mistakes("roles"):
-        for pair in filter(None, (part.strip() for part in text.split(";"))):
-            role, sign, word = (part.strip() for part in pair.partition("="))
-            if not sign:
-                raise UserError(f"write role=word; role=word, not {pair!r:.80}.")
+        for role in roles:
             check_known(role, world.roles, "role")
-            roles[role] = world.parse(word).constituents[-1].word
-    return roles
+        return {role: world.parse(word).constituents[-1].word for role, word in roles.items()}
 
 
 def _check_balance(items: Items, path: str | Path) -> None:
