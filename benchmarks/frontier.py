@@ -33,7 +33,7 @@ from equivocal.doubt.frontier import name_times, summarise_frontier
 from equivocal.doubt.kinds import PRIOR, TEMPERATURE, KindSettings
 from equivocal.doubt.layers import LAYERS
 from equivocal.doubt.run import compare_uncertainty
-from equivocal.network.train_or_load import choose_training
+from equivocal.network.runs import choose_training
 from equivocal.result import write_tables
 from equivocal.statistics.summaries import compare_with_zero
 from equivocal.store.files import write_text_atomically

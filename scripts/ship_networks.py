@@ -29,7 +29,7 @@ from equivocal.asking.posteriors import FOLDER, FORMAT, open_own
 from equivocal.asking.source import CONVERGED, DEFAULT, AskSettings, Source
 from equivocal.asking.vocabulary import Vocabulary
 from equivocal.network import TrainingSettings
-from equivocal.network.train_or_load import train_or_load
+from equivocal.network.runs import train_or_load
 from equivocal.progress import announce
 from equivocal.store import read_toml
 from equivocal.world import World

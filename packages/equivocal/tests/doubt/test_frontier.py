@@ -16,7 +16,7 @@ from equivocal.doubt.frontier import describe_frontier, summarise_frontier
 from equivocal.doubt.kinds import KINDS, KindSettings
 from equivocal.doubt.run import UncertaintyResult, compare_uncertainty
 from equivocal.network import TrainingSettings
-from equivocal.network.train_or_load import QUICK
+from equivocal.network.runs import QUICK
 from equivocal.truth import ask_about_reversals
 from equivocal.world import World, read_example
 from lastlayer.errors import UserError

@@ -11,7 +11,7 @@ import pytest
 
 import equivocal
 from equivocal.network import Run, train
-from equivocal.network.train_or_load import (
+from equivocal.network.runs import (
     train_or_load,
 )
 from equivocal.world import World

@@ -24,7 +24,7 @@ OTHERS = {
     f"equivocal/{name}"
     for name in ("errors", "progress", "store", "machine", "workers", "result", "report", "console")
 }
-OTHERS |= {"equivocal/figure_style", "equivocal/network/train_or_load", "equivocal"}
+OTHERS |= {"equivocal/figure_style", "equivocal"}
 OTHERS |= {"lastlayer/errors", "lastlayer/files", "lastlayer/machine"}
 # where a key is not defined beside what makes its result
 MAKERS = {"equivocal.paper.study.BELIEF_CODE": "equivocal.paper.inference"}

@@ -55,7 +55,7 @@ def test_items_need_not_be_in_every_condition(tmp_path: Path, garden: World) -> 
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        (HEADER, "condition,item\n", "row 1: the columns must be .* sentence"),
+        (HEADER + ROW, "condition,item\na,one\n", "row 1: the columns must be .* sentence"),
         (ROW, "", "no rows below its header"),
         (ROW, ROW * 2, "row 3: item 'one' appears twice"),
         ("agent=cat; ", "", "row 2: rival_units asks patient .* agent, patient"),

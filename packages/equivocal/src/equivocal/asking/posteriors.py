@@ -136,7 +136,7 @@ def _train_default(source: Source) -> None:
     if open_run(source.run_folder).find(NETWORKS, warn=False) is not None:
         return
     from equivocal.network import TrainingSettings
-    from equivocal.network.train_or_load import train_or_load
+    from equivocal.network.runs import train_or_load
 
     announce(
         f"{source.name} are trained once, which may take some minutes, and cached in "

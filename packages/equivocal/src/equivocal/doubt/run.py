@@ -25,8 +25,7 @@ from equivocal.doubt.kinds import KINDS, RETRAINED, Asked, KindSettings, Subject
 from equivocal.doubt.layers import LAYERS
 from equivocal.doubt.scores import ReversalScores, ask_everything
 from equivocal.network import Run, TrainingSettings
-from equivocal.network.runs import split_corpus
-from equivocal.network.train_or_load import choose_training, train_or_load
+from equivocal.network.runs import choose_training, split_corpus, train_or_load
 from equivocal.progress import progress
 from equivocal.report import Picture, Section
 from equivocal.result import Figures, Result, describe_run

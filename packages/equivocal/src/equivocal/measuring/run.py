@@ -36,8 +36,7 @@ from equivocal.measuring.paradigms import PARADIGMS, Paradigm, load_paradigm
 from equivocal.measuring.particles import ROWS, SAMPLER, VARIANCE, sample_particles
 from equivocal.measuring.words import measure_words
 from equivocal.network import Run, TrainingSettings
-from equivocal.network.runs import split_corpus
-from equivocal.network.train_or_load import choose_training, train_or_load
+from equivocal.network.runs import choose_training, split_corpus, train_or_load
 from equivocal.progress import progress
 from equivocal.report import Picture, Section
 from equivocal.result import Figures, Result, describe_run, write_tables

@@ -44,7 +44,7 @@ def train(
     there with the same settings is reused.
     """
     from equivocal.network import TrainingSettings
-    from equivocal.network.train_or_load import train_or_load
+    from equivocal.network.runs import train_or_load
     from equivocal.store.locks import hold_folder
     from equivocal.world import World
 

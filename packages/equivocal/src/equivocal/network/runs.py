@@ -1,6 +1,7 @@
 """Training runs: sample a corpus, split it, train, score, save and find a run.
 
-Training itself is in `training`, the files of a run are in `storage`.
+Training itself is in `training`, the files of a run are in `storage`. `train_or_load` gives an
+experiment its networks, from its folder or trained into it; `QUICK` may be changed.
 """
 
 import warnings
@@ -13,11 +14,13 @@ from typing import Any
 import jax
 import pandas as pd
 
+from equivocal.machine import describe_device
 from equivocal.network import storage
 from equivocal.network.probing import Network, score
 from equivocal.network.sentence_gestalt import SentenceGestalt
 from equivocal.network.settings import TrainingSettings, split_corpus
 from equivocal.network.training import EpochReport, OnEpoch, fit
+from equivocal.progress import Advance, announce, progress
 from equivocal.store import read_table
 from equivocal.store.files import ensure_writable, write_text_atomically
 from equivocal.store.folders import NETWORKS, TRAIN_AGAIN, check_run, open_run, refuse_foreign_files
@@ -25,7 +28,10 @@ from equivocal.world import Corpus, World
 from lastlayer.errors import UserError, join_names
 from lastlayer.seeds import Seed, choose_seed
 
-__all__ = ["Run", "split_corpus", "train"]
+__all__ = ["Run", "choose_training", "split_corpus", "train", "train_or_load"]
+
+# only to check that a command works; results are not to be reported
+QUICK = {"networks": 2, "epochs": 5, "sentences": 1_000, "hidden": 30, "gestalt": 30}
 
 
 @dataclass(frozen=True, eq=False)  # arrays have no truth value to compare by
@@ -249,3 +255,68 @@ def tabulate_reports(reports: list[EpochReport]) -> pd.DataFrame:
         pd.DataFrame(report._asdict()).rename_axis("network").reset_index() for report in reports
     ]
     return pd.concat(frames).sort_values(["network", "epoch"], ignore_index=True)
+
+
+def choose_training(
+    networks: int | None = None,
+    seed: Seed | None = None,
+    *,
+    recipe: str | None = None,
+    quick: bool = False,
+) -> TrainingSettings:
+    """Return the settings of a recipe, or those of `QUICK`; arguments take precedence over both."""
+    seed = None if seed is None else choose_seed(seed)
+    named = {"networks": networks, "seed": seed, "recipe": recipe}
+    given = {name: value for name, value in named.items() if value is not None}
+    return TrainingSettings.from_dict((QUICK if quick else {}) | given)
+
+
+def train_or_load(world: World, settings: TrainingSettings, folder: Path) -> Run:
+    """Load the run with these settings from a folder, or train it and save it there.
+
+    Damaged networks are named in a warning and trained again.
+
+    Parameters
+    ----------
+    world : World
+        The world that the networks learn.
+    settings : TrainingSettings
+        The settings of training.
+    folder : Path
+        The folder of the run.
+
+    Returns
+    -------
+    Run
+        The trained networks.
+
+    Raises
+    ------
+    UserError
+        If the folder holds a run with other settings, or files that do not belong to a run.
+    """
+    found = Run.find(folder, world, settings)
+    if found is not None:
+        announce(f"{folder} holds this run already; using it")
+        return found
+    what = f"training {settings.networks} network{'s' if settings.networks > 1 else ''}"
+    with progress(what, begin="compiling") as advance:
+        run = train(world, settings, on_epoch=report_epochs(advance))
+        run.save(folder)
+    announce(f"trained {settings.networks} in {run.seconds:.0f} s{describe_device()}")
+    return run
+
+
+def report_epochs(advance: Advance) -> OnEpoch:
+    """Return an `on_epoch` callback of `train` that reports training as progress.
+
+    Parameters
+    ----------
+    advance : callable
+        Called with the number of epochs done, the total, and the held-out loss as text.
+    """
+
+    def on_epoch(report: EpochReport, epochs: int) -> None:
+        advance(report.epoch, epochs, f"held-out loss {report.test_loss.mean():.3f}")
+
+    return on_epoch

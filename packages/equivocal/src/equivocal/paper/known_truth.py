@@ -18,8 +18,7 @@ import numpy as np
 import pandas as pd
 
 from equivocal.beliefs import collect_last_layer, infer_posterior
-from equivocal.network.runs import split_corpus
-from equivocal.network.train_or_load import train_or_load
+from equivocal.network.runs import split_corpus, train_or_load
 from equivocal.paper.study import BELIEF_CODE, Study
 from equivocal.store import read_table
 from equivocal.store.store import hash_content

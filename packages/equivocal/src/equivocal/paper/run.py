@@ -10,7 +10,7 @@ from typing import Any
 
 from equivocal.machine import describe_device
 from equivocal.network import Run
-from equivocal.network.train_or_load import train_or_load
+from equivocal.network.runs import train_or_load
 from equivocal.paper.claims import find_impossible_numbers, judge_readings
 from equivocal.paper.figures import draw
 from equivocal.paper.inference import Beliefs, Known, believe, sample

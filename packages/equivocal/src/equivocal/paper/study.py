@@ -30,8 +30,12 @@ from equivocal.beliefs import RowsOfPosterior
 from equivocal.network import Run
 from equivocal.paper.settings import StudySettings
 from equivocal.store import read_text
-from equivocal.store.arrays import read_dataset, write_dataset
-from equivocal.store.files import ensure_writable, write_text_atomically
+from equivocal.store.files import (
+    ensure_writable,
+    read_dataset,
+    write_dataset,
+    write_text_atomically,
+)
 from equivocal.store.folders import locate_network
 from equivocal.store.store import (
     NETWORK_CODE,

@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 from equivocal.network import TrainingSettings
-from equivocal.network.train_or_load import choose_training, train_or_load
+from equivocal.network.runs import choose_training, train_or_load
 from equivocal.people import comprehenders
 from equivocal.people.comprehenders import Arrays, AskedItems, ask_about_items, believe_all
 from equivocal.people.published import (

@@ -1,4 +1,4 @@
-"""What a run needs of single files beyond writing them: names that are safe, orphans, checksums.
+"""What a run needs of single files: names that are safe, orphans, checksums, labelled arrays.
 
 Files are written and untrusted ones opened by `lastlayer.files`. Names in untrusted files are
 checked here before they lead anywhere.
@@ -11,17 +11,23 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path, PureWindowsPath
 from tempfile import TemporaryFile
+from typing import TYPE_CHECKING
 
 from lastlayer.errors import UserError
 from lastlayer.files import UnreadableError, explain_write_errors, write_atomically
+
+if TYPE_CHECKING:
+    import xarray as xr
 
 __all__ = [
     "compute_checksum",
     "ensure_writable",
     "is_plain_name",
+    "read_dataset",
     "refuse_mistakes",
     "remove_orphans",
     "resolve_inside",
+    "write_dataset",
     "write_text_atomically",
 ]
 
@@ -157,3 +163,25 @@ def refuse_mistakes(path: Path) -> Iterator[None]:
         raise
     except (ValueError, KeyError, TypeError, OverflowError) as error:
         raise UnreadableError(path, str(error).strip("'.")) from None
+
+
+def read_dataset(path: str | Path) -> "xr.Dataset":
+    """Read a dataset from netCDF-4, which is HDF5 and holds numbers and texts, and no code.
+
+    Raises
+    ------
+    UnreadableError
+        Where the file is missing or damaged.
+    """
+    import xarray as xr
+
+    try:
+        # without the encoding, what is made of it is written as if it had just been made
+        return xr.load_dataset(path, engine="h5netcdf").drop_encoding()
+    except Exception as error:  # h5py raises errors of many kinds on a damaged file
+        raise UnreadableError(Path(path), f"it is not a netCDF file ({error})") from None
+
+
+def write_dataset(dataset: "xr.Dataset", path: str | Path) -> None:
+    """Write a dataset; the same content gives the same bytes."""
+    dataset.to_netcdf(path, engine="h5netcdf")
