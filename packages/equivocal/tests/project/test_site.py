@@ -122,8 +122,6 @@ def public_names(module: Path) -> list[str]:
     return []
 
 
-
-
 def test_every_picture_is_shown_and_has_its_command() -> None:
     pages = [ROOT / "README.md", *DOCS.rglob("*.md"), *ROOT.glob("benchmarks/*.md")]
     shown = {
