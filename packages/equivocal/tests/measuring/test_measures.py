@@ -165,12 +165,3 @@ def test_without_noise_there_is_no_literal_divergence(sg2018: World) -> None:
         both = (compute_meaning_beliefs(silent, text, literal=plain) for plain in (False, True))
         assert (compute_literal_divergence(*both) == 0).all()
     assert np.isnan(measure_exactly(sg2018, sg2018.parse("man plays"), {})["exact_p600"]).all()
-
-
-def test_every_measure_of_networks_that_is_linked_says_where_it_comes_from() -> None:
-    functions = (compute_semantic_update, compute_bayesian_surprise, compute_unit_divergence)
-    names = ("semantic_update", "bayesian_surprise", "p600")
-    for function, name in zip(functions, names, strict=True):
-        text = function.__doc__ or ""
-        assert "Linking hypothesis:" in text
-        assert ("Exploratory" in text) == MEASURES[name].exploratory

@@ -105,14 +105,6 @@ def test_uncertainty_between_networks_is_that_of_their_mixture(
     assert measure_words([network], [chase])["between_networks"].isna().all()
 
 
-def test_beliefs_are_the_networks_answers(small_run: Run, chase: Paradigm) -> None:
-    network, row = small_run.networks[0], chase.rows["likely", "cat"]
-    gestalts = hear(network.model, chase.world.encode(row.utterance)[None])
-    layer = network.last_layer().values[:, None]
-    (logits,) = compute_logits(network, gestalts, layer)
-    np.testing.assert_allclose(expit(logits[0]), network.comprehend(row.utterance), atol=1e-5)
-
-
 def test_particles_that_agree_are_one_comprehender(
     small_run: Run, chase: Paradigm, words: pd.DataFrame
 ) -> None:
@@ -132,12 +124,6 @@ def test_surprise_and_epistemic_uncertainty_are_those_of_the_mean_belief() -> No
     surprise = compute_bayesian_surprise(mean)
     assert surprise[1] == pytest.approx(0, abs=1e-12)
     assert surprise[2] == pytest.approx(0.6 * np.log(1.2) + 0.4 * np.log(0.8))
-
-
-def test_the_mean_belief_is_exact_for_large_logits() -> None:
-    """All particles go from logit 80 to −80: 80 nats, where probabilities would give infinity."""
-    logits = np.tile(np.array([80.0, -80.0])[:, None, None], (3, 1, 1, 1))
-    assert compute_bayesian_surprise(average_beliefs(logits))[1] == pytest.approx(80)
 
 
 def test_networks_of_another_world_are_refused(small_run: Run) -> None:

@@ -135,6 +135,13 @@ def test_networks_are_averaged_and_a_missing_value_is_not(tmp_path: Path) -> Non
     assert found.notes[1] == "the measures are of 3 networks"
 
 
+@pytest.mark.parametrize(("mark", "decimal"), [("\t", "."), (";", "."), (";", ","), ("\t", ",")])
+def test_tables_may_have_other_marks(tmp_path: Path, mark: str, decimal: str) -> None:
+    trials, measures = (text.replace(",", mark) for text in (TRIALS, MEASURES))
+    found = joined(tmp_path, trials, measures.replace(".5", f"{decimal}5"))
+    assert found.trials["update"].tolist() == [0.5, 1.5, 2.5, 4.5]
+
+
 def test_repeated_rows_are_refused(tmp_path: Path) -> None:
     twice = MEASURES.replace("note\n", "probe\n") + "1,congruent,1,woman,0.7,b\n"
     message = refused(tmp_path, measures=twice)
