@@ -51,8 +51,9 @@ def write_trials(folder: Path, sizes: tuple[int, int, int]) -> None:
         "half": 1 + np.arange(len(trials)) % 2,
         "said": np.where(odds > 0, "yes", "no"),
     }
-    trials.assign(**given).to_csv(folder / "d.csv", index=False)
     measures["word"] = rng.choice(["dog", "horse", "elephant", "ant"], len(measures))
+    read = trials.assign(**given).merge(measures[["item", "position", "word"]])
+    read.to_csv(folder / "d.csv", index=False)
     measures.to_csv(folder / "m.csv", index=False)
     copies = [measures.assign(network=n) for n in range(NETWORKS)]
     for n, copy in enumerate(copies):  # in other units, and with errors
