@@ -108,6 +108,8 @@ def test_a_table_needs_neither_every_condition_nor_a_critical_word(
     table = load_rows(tmp_path, "a,one,man plays,,\nb,two,man eats,,", sg2018)
     assert (table.conditions, table.items) == (("a", "b"), ("one", "two"))
     assert table.rows["a", "one"].critical == 2
+    (tmp_path / "one.csv").write_text("item,sentence\nfirst,man plays\n")
+    assert load_paradigm(tmp_path / "one.csv", sg2018).conditions == ("all",)
 
 
 def test_warnings_say_what_would_embarrass_later(sg2018: World, tmp_path: Path) -> None:
@@ -146,6 +148,7 @@ def test_a_verb_that_decides_the_agent_is_named(tmp_path: Path) -> None:
         ("a,one,the man plays sup,,", "row 2: sentence: unknown word 'sup': did you mean 'soup'"),
         ("a,one,,,", "row 2: sentence is empty"),
         ("a,,the man plays,,", "row 2: item is empty"),
+        (",one,the man plays,,", "row 2: condition is empty"),
         ("a,one,at dinner, the man plays,,", "row 2 has more cells than the header"),
         ("a,one,man plays,,\na,one,man eats,,", "row 3: item 'one' appears twice"),
     ],

@@ -14,7 +14,7 @@ one (`find_said_roles`); a filler is recognised by the unit of its own.
 The measures themselves are in `equivocal.measuring.measures`.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import jax
@@ -95,15 +95,9 @@ def measure_words(
     tokens, words = _encode(world, list(number)), pd.DataFrame(_list_words(paradigms, number))
     literally = [_find_literal_roles(world, sentence) for sentence in number]
     at = words.pop("sentence"), words["position"] - 1
-    exact = []
-    for sentence, roles in zip(number, literally, strict=True):
-        asked = sentence.utterance, _name_roles(world, roles[-1])
-        warranted = warrant(*asked) if warrant else {}
-        exact.append(measure_exactly(world, *asked) | warranted)
-    names = dict.fromkeys(name for one in exact for name in one)
-    nothing = np.full(tokens.shape[1], np.nan)
     known = {
-        name: [exact[n].get(name, nothing)[k] for n, k in zip(*at, strict=True)] for name in names
+        name: values[at]
+        for name, values in _measure_exactly(world, number, literally, tokens, warrant).items()
     }
     parts, beliefs = [], []
     for n, network in enumerate(networks):
@@ -125,6 +119,24 @@ def measure_words(
     kept = [name for name in (*KEYS, *MEASURES) if name in table]
     believed = [name for name in table if name not in kept]
     return table[[*kept, *(name for name in believed if table[name].notna().any())]]
+
+
+def _measure_exactly(
+    world: World,
+    sentences: Iterable[Sentence],
+    literally: Sequence[Sequence[dict[int, int]]],
+    tokens: np.ndarray,
+    warrant: Warrant | None,
+) -> dict[str, np.ndarray]:
+    """Return the measures that are the same for all networks, each (sentences, words)."""
+    measures: dict[str, np.ndarray] = {}
+    for number, (sentence, roles) in enumerate(zip(sentences, literally, strict=True)):
+        asked = sentence.utterance, _name_roles(world, roles[-1])
+        found = measure_exactly(world, *asked) | (warrant(*asked) if warrant else {})
+        for name, values in found.items():
+            rows = measures.setdefault(name, np.full(tokens.shape[:2], np.nan))
+            rows[number, : len(values)] = values
+    return measures
 
 
 def _list_items(paradigms: Sequence[Paradigm]) -> Iterator[Item]:

@@ -110,7 +110,8 @@ def load_items(
     conditions : collection of str, optional
         The valid conditions; by default those of the file.
     balanced : bool
-        Whether every item must be in every condition, with the same probes.
+        Whether every item must be in every condition, with the same probes. If not, a file without
+        the column `condition` has a single one, "all".
 
     Raises
     ------
@@ -118,8 +119,8 @@ def load_items(
         For any mistake, with the file, the row and what to change.
     """
     required, rows = (*COLUMNS, *needs), dict[tuple[str, str], Item]()
-    for number, texts in read_cells(path, required, MAX_BYTES):
-        cells = {column: text.strip() for column, text in texts.items()}
+    for number, texts in read_cells(path, required if balanced else required[1:], MAX_BYTES):
+        cells = {"condition": "all"} | {column: text.strip() for column, text in texts.items()}
         with _locate_mistakes(f"{path}, row {number}"):
             if empty := [name for name in required if not cells[name]]:
                 raise UserError(f"{empty[0]} is empty; fill in the cell.")
