@@ -31,7 +31,7 @@ import xarray as xr
 from matplotlib.figure import Figure
 
 from equivocal.paper.inference import Beliefs
-from equivocal.paper.summary import StudyResult
+from equivocal.paper.report import StudyResult
 from equivocal.world import Utterance
 from equivocal.world.items import Item, Items
 

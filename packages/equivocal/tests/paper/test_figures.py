@@ -5,7 +5,9 @@ import pandas as pd
 import pytest
 
 from equivocal.paper.figures import (
+    draw_effect,
     draw_exact_comparison,
+    draw_intervals,
     draw_known_truth,
     draw_prior_effects,
     draw_rational_map,
@@ -15,7 +17,7 @@ from equivocal.paper.figures import (
 )
 from equivocal.paper.inference import Beliefs
 from equivocal.paper.known_truth import EXAMPLE
-from equivocal.paper.tables import find_rational_levels
+from equivocal.paper.tables import compute_measures, find_rational_levels, tabulate_effects
 from equivocal.world import World
 from equivocal.world.items import Item
 from tests.paper.made_up import ITEMS, activations, exact, path
@@ -58,7 +60,7 @@ def test_tau_figure_marks_the_papers_steps_and_the_levels_it_is_given() -> None:
 
 def test_samplers_of_all_networks_are_drawn_against_the_exact_posterior() -> None:
     data = exact()
-    means, widths, _ = draw_exact_comparison(data).axes
+    means, widths = draw_exact_comparison(data).axes
     assert means.get_xlabel() == widths.get_xlabel() == "HMC, exact"
     shown = {
         name: tuple(np.reshape(values, (3, 4)) for values in line.get_data())
@@ -74,16 +76,30 @@ def test_samplers_of_all_networks_are_drawn_against_the_exact_posterior() -> Non
 
 def test_every_question_to_the_first_network_is_named_with_its_intervals() -> None:
     data = exact()
-    figure = draw_exact_comparison(data)
-    each = figure.axes[2]
+    (each,) = draw_intervals(data).axes
     assert [text.get_text() for text in each.get_yticklabels()] == list(data["question"].values)
     first = data.isel(network=0)
     for name, drawn in zip(("exact", "paper", "converged", "nuts"), each.collections, strict=True):
         ends = [segment[:, 0] for segment in drawn.get_segments()]
         np.testing.assert_allclose(ends[1:], np.c_[first[f"{name}_low"], first[f"{name}_high"]][1:])
-    assert (
-        figure.legends[0].get_title().get_text().startswith("above: 3 networks; below: the first")
-    )
+
+
+def test_effects_are_drawn_for_every_network_and_estimate() -> None:
+    readings = {name: Beliefs(activations(), path(), None, None) for name in ("pairs", "all")}
+    effects = tabulate_effects(readings)
+    agent, patient = draw_effect(effects).axes
+    assert (agent.get_title(), patient.get_title()) == ("indicated agent", "indicated patient")
+    assert len(agent.get_yticklabels()) == 5
+    rows = compute_measures(activations())
+    where = {"measure": "indicated patient", "condition": "reversal", "prior": 1.0}
+    own = rows[np.all([rows[name] == value for name, value in where.items()], axis=0)]
+    for line, (sampler, column) in zip(
+        patient.lines[:6:2],
+        (("paper", "mle"), ("paper", "mean"), ("converged", "mean")),
+        strict=True,
+    ):
+        means = own[own["sampler"] == sampler].groupby("network")[column].mean()
+        np.testing.assert_allclose(line.get_xdata(), means)
 
 
 def test_rational_map_has_a_contour_where_a_listener_believes_the_same(paper: World) -> None:

@@ -17,10 +17,10 @@ from equivocal.beliefs import collect_last_layer, infer_posterior
 from equivocal.network import Run
 from equivocal.paper.activations import trace_effect, vary_sampler
 from equivocal.paper.claims import collect_evidence
-from equivocal.paper.run import infer, run_study
+from equivocal.paper.report import StudyResult
+from equivocal.paper.run import announce_time, infer, run_study
 from equivocal.paper.settings import load_study
 from equivocal.paper.study import Study, prepare
-from equivocal.paper.summary import StudyResult
 from equivocal.store import read_dataset
 from equivocal.store.folders import has_run
 from equivocal.world import read_example
@@ -223,14 +223,51 @@ def test_the_report_of_ones_own_study_names_its_conditions_and_nothing_of_the_pa
     text = re.sub(r'src="data:[^"]*"', "", finished.report.read_text(encoding="utf-8"))
     assert not re.search(r"pizza|wom[ae]n|dinner|claim|§|printed", text)
     assert "claims" not in finished.tables
-    summary, results = text.index('id="summary"'), text.index('id="results"')
-    assert summary < results < text.index('id="figures"') < text.index('id="tables"')
-    section = text[results : text.index('id="figures"')]
+    asked, results = text.index("What was asked"), text.index("<section")
+    section = text[results : text.index("<section", results + 1)]
     for condition in ("congruent", "reversal"):
-        assert f"{condition}: indicated agent " in text[summary:results]
-        assert f"Mean activations at the critical word: {condition}." in section
+        assert f"{condition}: indicated agent " in text[asked:results]
         assert f">{condition}<" in section
+    assert "Mean activations at the critical word: reversal." in text[asked:results]
+    assert "Mean activations at the critical word: congruent." in section
     assert section.index("<figure") < section.index("<table")
+
+
+@pytest.mark.parametrize(
+    ("quick", "workers", "trained", "said"),
+    [
+        (False, 2, False, "this takes about 11 minutes on 2 cores of a server; interrupted, it"),
+        (False, 1, True, "from its beginning this takes about 22 minutes on 1 core of a server; "),
+        (True, 1, False, "this takes about 2 minutes on 1 core of a server; interrupted, it can"),
+    ],
+)
+def test_the_time_of_the_paper_is_announced(
+    quick: bool,
+    workers: int,
+    trained: bool,
+    said: str,
+    small_run: Run,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    study = prepare(load_study("paper", {"nuts.networks": 0}, quick=quick), tmp_path)
+    if trained:
+        small_run.save(tmp_path)
+    announce_time(study, workers)
+    assert capsys.readouterr().err.startswith(said)
+
+
+def test_nothing_is_announced_of_a_study_of_seconds_and_only_named_files_are_written(
+    finished: StudyResult, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    announce_time(finished.study, 1)
+    assert capsys.readouterr().err == ""
+    large = [path for path in finished.folder.glob("*") if path.is_file()]
+    written = {path.name for path in large} - {"run.toml", "world.toml"}
+    assert written == {
+        *("settings.toml", "stimuli.csv", "curves.csv", "scores.csv"),
+        *("activations.nc", "path.nc", "exact.nc", "report.html"),
+    }
 
 
 def test_a_second_run_makes_nothing_and_returns_the_same(finished: StudyResult) -> None:
@@ -261,7 +298,7 @@ def test_damage_is_named_and_made_again(finished: StudyResult, tmp_path: Path) -
     for name in NAMED:
         assert Path(name).name in said, name
         if not name.startswith("posteriors"):  # they say how long they took
-            assert (tmp_path / "copy" / name).read_bytes() == whole[name], name
+            assert (tmp_path / "copy" / name).read_bytes() == whole[name], name  # on one day
 
 
 def test_posteriors_that_are_not_kept_go_and_are_not_missed(

@@ -1,6 +1,6 @@
 """All figures of a study, and how the effect depends on the prior and on the stopping time.
 
-To add a figure, add a line to `draw` and a caption to `templates/captions.toml`.
+To add a figure, add a line to `draw` and a caption to `record/report.toml`.
 """
 
 from itertools import product
@@ -12,7 +12,7 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.figure import Figure
-from matplotlib.ticker import FixedLocator, FuncFormatter
+from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator
 from scipy.stats import gmean
 
 from equivocal.figure_style import (
@@ -33,6 +33,7 @@ from equivocal.paper.activation_figures import (
     tabulate_words,
 )
 from equivocal.paper.known_truth import EXAMPLE
+from equivocal.paper.settings import read_record
 from equivocal.paper.tables import compute_measures, find_central_prior, find_stop_time
 from equivocal.progress import progress
 from equivocal.result import Figures
@@ -40,13 +41,14 @@ from equivocal.statistics.summaries import MEAN, append_means
 from equivocal.world.items import Item
 
 if TYPE_CHECKING:
-    from equivocal.paper.summary import StudyResult
+    from equivocal.paper.report import StudyResult
 
 __all__ = ["draw"]
 
 FLOOR = 1e-10  # the end of logit axes
 TICKS = (1e-9, 1e-7, 1e-5, 1e-3, 0.05, 0.5, 0.95, 0.999)
 N_READ_AS = {"pairs": "pairs", "all": "sentences"}
+VISIBLE = read_record("claims")["limits"]["smallest"]  # the least activation that a bar shows
 MARKERS = {"exact": "s", "paper": "D", "converged": "o", "nuts": "x"}
 
 
@@ -67,15 +69,48 @@ def draw(result: "StudyResult") -> Figures:
             figures["calibration"] = draw_calibration(tabulate_calibration(dataset), estimates)
         if exact is not None:
             figures["exact"] = draw_exact_comparison(exact)
+            figures["intervals"] = draw_intervals(exact)
         if result.truth is not None:
             figures["truth"] = draw_known_truth(result.truth)
-        if "rational" in tables:
+        if "effects" in tables:
+            figures["effect"] = draw_effect(tables["effects"])
             levels, example = tables["rational_levels"], study.example
             figures["rational"] = draw_rational_map(tables["rational"], levels, example)
         for name, estimate in product(conditions, estimates):
             table = tabulate_words(dataset, name, estimate)
             figures[f"words_{name}_{estimate}"] = draw_word_grid(table, name, estimate)
     return figures
+
+
+@apply_style()
+def draw_effect(effects: pd.DataFrame) -> Figure:
+    """Draw what posteriors do to each network's activations, under both readings of N.
+
+    Parameters
+    ----------
+    effects : DataFrame
+        From `tables.tabulate_effects`.
+    """
+    panels = list(effects.groupby("measure", sort=False))
+    rows = list(effects.drop_duplicates(["reading", "estimate"])[["reading", "estimate"]].values)
+    figure = Figure(figsize=(3.4 * len(panels) + 1.8, 3.2))
+    grid = figure.subplots(1, len(panels), sharex=True, sharey=True, squeeze=False)[0]
+    for axes, (measure, panel) in zip(grid, panels, strict=True):
+        for place, (reading, estimate) in enumerate(rows):
+            here = (panel["reading"] == reading) & (panel["estimate"] == estimate)
+            values, colour = panel.loc[here, "activation"], COLOUR_OF[estimate]
+            axes.plot(values, [place] * len(values), "o", ms=4, alpha=0.5, color=colour)
+            axes.plot(gmean(values), place, "|", ms=18, mew=2.5, color=colour)
+        axes.axvline(VISIBLE, color="0.4", lw=1, ls=":", zorder=0)
+        axes.set(xscale="log", title=str(measure), xlabel="activation")
+        axes.xaxis.set_major_locator(LogLocator(numticks=6))
+    names = [
+        NAME_OF[estimate] + (f"\nN = 10,000 {N_READ_AS[reading]}" if reading else "")
+        for reading, estimate in rows
+    ]
+    grid[0].set_yticks(range(len(rows)), names)
+    grid[0].set_ylim(len(rows) - 0.5, -0.5)
+    return figure
 
 
 def tabulate_prior_effects(dataset: xr.Dataset) -> pd.DataFrame:
@@ -226,7 +261,7 @@ def _draw_path(axes: Axes, path: pd.DataFrame, name: str) -> None:
 
 @apply_style()
 def draw_exact_comparison(exact: xr.Dataset) -> Figure:
-    """Draw means and widths of 90 % intervals against exact ones; below, intervals of one network.
+    """Draw means and widths of 90 % intervals against exact ones, a mark for each question.
 
     Parameters
     ----------
@@ -234,36 +269,47 @@ def draw_exact_comparison(exact: xr.Dataset) -> Figure:
         The file `exact.nc` of a study, with or without NUTS: `NAME_mean`, `NAME_low` and
         `NAME_high` for each sampler, by network and question.
     """
-    labels = [str(label) for label in exact["question"].values]
-    names = [str(v).removesuffix("_mean") for v in exact.data_vars if str(v).endswith("_mean")]
-    rows = 0.22 * len(labels) + 0.5
-    figure = Figure(figsize=(7, 4 + rows))
-    grid = figure.add_gridspec(2, 2, height_ratios=(3, rows))
-    means, widths = (figure.add_subplot(grid[0, i]) for i in range(2))
-    each = figure.add_subplot(grid[1, :])
-    for number, name in enumerate(names):
+    figure = Figure(figsize=(7, 4.4))
+    means, widths = figure.subplots(1, 2)
+    for name in _list_samplers(exact):
         if name != "exact":
             _draw_against_exact(means, widths, exact, name)
-        shift = (number - (len(names) - 1) / 2) * 0.72 / len(names)
-        _draw_intervals(each, exact.isel(network=0), name, shift)
     means.set(xscale="logit", yscale="logit", title="posterior mean")
     widths.set(xscale="log", yscale="log", title="width of 90 % interval")
     for axes, here in ((means, 0.5), (widths, 0.1)):
         axes.set(xlabel=NAME_OF["exact"], ylabel="sampler", box_aspect=1)
         axes.axline((here, here), (here + 0.1, here + 0.1), color="0.6", lw=0.8, zorder=0)
-    each.set(xscale="logit", xlabel="activation", ylim=(len(labels) - 0.5, -0.5))
-    each.set_yticks(range(len(labels)), labels, fontsize=7.5)
-    for axis in (means.xaxis, means.yaxis, each.xaxis):
+    for axis in (means.xaxis, means.yaxis):
         _set_plain_ticks(axis)
     means.tick_params(axis="x", labelrotation=45)
     networks = f"{exact.sizes['network']} network{'s' * (exact.sizes['network'] != 1)}"
-    note = f"above: {networks}; below: the first, points are posterior means, lines 90 % intervals"
-    add_legend(figure, each, columns=len(names), note=note)
+    add_legend(figure, means, columns=3, note=networks)
     return figure
+
+
+@apply_style()
+def draw_intervals(exact: xr.Dataset) -> Figure:
+    """Draw the means and 90 % intervals of the first network, a row for each question."""
+    labels, names = [str(label) for label in exact["question"].values], _list_samplers(exact)
+    figure = Figure(figsize=(7, 0.22 * len(labels) + 1.2))
+    axes = figure.subplots()
+    for number, name in enumerate(names):
+        shift = (number - (len(names) - 1) / 2) * 0.72 / len(names)
+        _draw_intervals(axes, exact.isel(network=0), name, shift)
+    axes.set(xscale="logit", xlabel="activation", ylim=(len(labels) - 0.5, -0.5))
+    axes.set_yticks(range(len(labels)), labels, fontsize=8)
+    _set_plain_ticks(axes.xaxis)
+    add_legend(figure, axes, columns=len(names))
+    return figure
+
+
+def _list_samplers(exact: xr.Dataset) -> list[str]:
+    return [str(v).removesuffix("_mean") for v in exact.data_vars if str(v).endswith("_mean")]
 
 
 def _draw_against_exact(means: Axes, widths: Axes, exact: xr.Dataset, name: str) -> None:
     look: dict[str, Any] = {"color": COLOUR_OF.get(name, COLOURS[3]), "ms": 3.5}
+    look["label"] = NAME_OF.get(name, name)
     look["alpha"] = 1.0 if name == "nuts" else 0.6  # few marks, on top of many
     marker, pair = MARKERS.get(name, "^"), ("exact", name)
     means.plot(*(_clip(exact[f"{which}_mean"]).ravel() for which in pair), marker, **look)

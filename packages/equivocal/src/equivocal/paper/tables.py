@@ -320,6 +320,31 @@ def tabulate_steps(readings: Mapping[str, Beliefs]) -> pd.DataFrame:
     return pd.concat(steps, names=["reading"]).reset_index(0) if steps else pd.DataFrame()
 
 
+def tabulate_effects(readings: Mapping[str, Beliefs]) -> pd.DataFrame:
+    """Tabulate each network's activation of the indicated units of the last condition (`effects`).
+
+    Returns
+    -------
+    DataFrame
+        Columns reading ("" for the trained networks), estimate, measure, network and activation at
+        the critical word, the mean over items.
+    """
+    parts: list[pd.DataFrame] = []
+    for reading, beliefs in readings.items():
+        rows = compute_measures(beliefs.answers)
+        rows = rows[rows["prior"] == find_central_prior(beliefs.answers)]
+        rows = rows[rows["condition"] == rows["condition"].iloc[-1]]
+        rows = rows[rows["measure"].str.startswith("indicated")]
+        rows = rows.rename(columns={"sampler": "estimate"}).assign(reading=reading)
+        if not parts:
+            first = rows[rows["estimate"] == rows["estimate"].iloc[0]]
+            parts.append(first.assign(reading="", estimate="mle", mean=first["mle"]))
+        parts.append(rows)
+    keys = ["reading", "estimate", "measure", "network"]
+    named = pd.concat(parts).rename(columns={"mean": "activation"})
+    return named.groupby(keys, sort=False)[["activation"]].mean().reset_index()
+
+
 def find_rational_levels(example: Item, readings: Mapping[str, Beliefs]) -> pd.DataFrame:
     """Find how strongly networks and posteriors believe the literal reading of an example.
 
