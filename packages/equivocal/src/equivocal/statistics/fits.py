@@ -27,7 +27,7 @@ with the degrees of freedom of Barnard & Rubin (1999, Biometrika 86, 948–955).
 is the share of the variance that is due to networks.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from functools import cache
@@ -42,6 +42,7 @@ from lastlayer.errors import UserError, join_names
 
 LEVEL = 0.95  # confidence level of intervals
 ALIKE = 1 - 1e-5  # a correlation beyond this counts as ±1
+STEP = 1e-4  # of finite differences, in the scale of the parameters
 ROUND_OFF = 1e-8  # share of the largest curvature below which a direction counts as flat
 
 
@@ -207,6 +208,15 @@ def solve_newton(H: np.ndarray, gradient: np.ndarray) -> tuple[np.ndarray, float
         return np.zeros_like(gradient), float("inf")
     steps = np.where(curved, slopes / np.where(curved, curvature, 1), 0)
     return -directions @ steps, float(slopes @ steps)
+
+
+def differentiate(
+    slopes: Callable[[np.ndarray], np.ndarray], x: np.ndarray, scale: np.ndarray
+) -> np.ndarray:
+    """Compute the Hessian by central differences of the gradient along the columns of `scale`."""
+    columns = [(slopes(x + STEP * d) - slopes(x - STEP * d)) / (2 * STEP) for d in scale.T]
+    H = np.linalg.solve(scale.T, np.column_stack(columns).T)
+    return np.asarray((H + H.T) / 2)
 
 
 def limit_threads(small: bool) -> AbstractContextManager[object]:

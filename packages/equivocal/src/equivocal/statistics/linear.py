@@ -18,7 +18,7 @@ Bates, Mächler, Bolker & Walker (2015), J. Stat. Softw. 67(1), section 3. Degre
 Satterthwaite's formula, as in Kuznetsova, Brockhoff & Christensen (2017), J. Stat. Softw. 82(13).
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -33,6 +33,7 @@ from equivocal.statistics.fits import (
     count_effects,
     count_levels,
     describe_parts,
+    differentiate,
     fill_values,
     limit_threads,
     solve_newton,
@@ -238,7 +239,7 @@ class _Problem:
                 options={"ftol": 1e-14, "gtol": 1e-7, "maxiter": 200},
             )
             theta = np.asarray(search.x)
-            H = differentiate(lambda x: self.compute_criterion(x)[1], theta)
+            H = differentiate(lambda x: self.compute_criterion(x)[1], theta, _scale_steps(theta))
             step, fall = solve_newton(H, self.compute_criterion(theta)[1])
             if fall / 2 < CLOSE:
                 break
@@ -258,7 +259,7 @@ class _Problem:
 
         m = len(at.theta)
         H = np.empty((m + 1, m + 1))
-        H[:m, :m] = differentiate(slopes, at.theta)
+        H[:m, :m] = differentiate(slopes, at.theta, _scale_steps(at.theta))
         H[:m, m] = H[m, :m] = -at.slopes_r2 / sigma2
         H[m, m] = at.r2 / sigma2
         v = sigma2 * np.diag(at.C)
@@ -284,12 +285,6 @@ def _build_indicators(part: RandomPart) -> sparse.csr_array:
     return sparse.csr_array((values.ravel(), places), shape=(n, count_levels(part) * k))
 
 
-def differentiate(slopes: Callable[[np.ndarray], np.ndarray], x: np.ndarray) -> np.ndarray:
-    """Compute the Hessian by central differences of the gradient."""
-    columns = []
-    for k, step in enumerate(1e-4 * np.maximum(np.abs(x), 0.1)):
-        up, down = x.copy(), x.copy()
-        up[k], down[k] = x[k] + step, x[k] - step
-        columns.append((slopes(up) - slopes(down)) / (2 * step))
-    H = np.column_stack(columns)
-    return np.asarray((H + H.T) / 2)
+def _scale_steps(theta: np.ndarray) -> np.ndarray:
+    """Return the scale of each parameter, as a diagonal matrix."""
+    return np.diag(np.maximum(np.abs(theta), 0.1))

@@ -23,7 +23,7 @@ Bates, Mächler, Bolker & Walker (2015), J. Stat. Softw. 67(1), section 3 and lm
 "Computational methods for mixed models".
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -40,6 +40,7 @@ from equivocal.statistics.fits import (
     count_effects,
     count_levels,
     describe_parts,
+    differentiate,
     limit_threads,
     solve_newton,
     start_parameters,
@@ -50,7 +51,6 @@ FLAT = 1e-3  # a standard deviation of log odds below this counts as zero
 ENDLESS = 30.0  # a standard deviation of log odds above this counts as infinite
 SUSPICIOUS = 12.0  # log odds, in a regression without random effects, that suggest separation
 EXACT = 1e-9  # largest error of (2) from an inexact mode
-STEP = 1e-4  # step of finite differences, in standard errors
 
 
 @dataclass(frozen=True)
@@ -149,7 +149,7 @@ def _polish(
 ) -> tuple[np.ndarray, np.ndarray, float]:
     """Take Newton steps; return the final point, its curvature, and how far (2) can still fall."""
     for _ in range(3):
-        H = _differentiate(lambda x: problem.compute_criterion(x)[1], at, scale)
+        H = differentiate(lambda x: problem.compute_criterion(x)[1], at, scale)
         value, gradient = problem.compute_criterion(at)
         step, distance = solve_newton(H, gradient)  # for a quadratic, by how much −2 log L can fall
         if (
@@ -160,15 +160,6 @@ def _polish(
             break
         at = at + step
     return at, H, distance
-
-
-def _differentiate(
-    slopes: Callable[[np.ndarray], np.ndarray], x: np.ndarray, scale: np.ndarray
-) -> np.ndarray:
-    """Compute the Hessian by central differences along the columns of `scale`."""
-    columns = [(slopes(x + STEP * d) - slopes(x - STEP * d)) / (2 * STEP) for d in scale.T]
-    H = np.linalg.solve(scale.T, np.column_stack(columns).T)
-    return np.asarray((H + H.T) / 2)
 
 
 class _Mode(NamedTuple):
