@@ -90,18 +90,6 @@ def test_a_single_comprehender_has_intervals_over_items() -> None:
     assert np.isnan(summarise_answers(beliefs, range(100), "ab")["a"].low)
 
 
-def test_questions_of_an_item_are_resampled_together() -> None:
-    """Asking each question about an item twice adds no items, so the interval stays as wide."""
-    beliefs = np.random.default_rng(3).dirichlet([1, 1], size=(12, 8))
-    once = summarise_answers(beliefs, range(8), "ab", draws=400)
-    twice = np.repeat(beliefs, 2, axis=1)
-    together = summarise_answers(twice, np.repeat(range(8), 2), "ab", draws=400)
-    apart = summarise_answers(twice, range(16), "ab", draws=400)
-    for name in ("a", "w"):
-        assert together[name] == pytest.approx(once[name])
-        assert apart[name].high - apart[name].low < 0.95 * (once[name].high - once[name].low)
-
-
 def test_beliefs_in_exclusive_answers_sum_to_one() -> None:
     np.testing.assert_allclose(share_beliefs(np.array(0.1), np.array(0.2)), [0.1, 0.2, 0.7])
     above = share_beliefs(np.full((2, 3), 1.0), np.full((2, 3), 0.5))

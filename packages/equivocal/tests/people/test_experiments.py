@@ -34,16 +34,8 @@ def test_a_simulated_effect_is_recovered(tmp_path: Path) -> None:
     assert (truth["measure"], truth["beta"], truth["seed"]) == ("surprise", 40.0, 0)
     with (tmp_path / "sim" / "data.csv").open("a") as file:
         file.write("p01,99,1,400\n")
-    found = run(
-        "people",
-        "compare",
-        "sim/data.csv",
-        "--measures",
-        "sim/measures.csv",
-        "--out",
-        "cmp",
-        cwd=tmp_path,
-    )
+    files = ("sim/data.csv", "--measures", "sim/measures.csv")
+    found = run("people", "compare", *files, "--out", "cmp", cwd=tmp_path)
     assert found.returncode == 0, found.stderr
     answer, _, rest = found.stdout.partition(" Not clearly: ")
     assert answer.startswith("What predicts rt beyond the other measures: surprise, +")

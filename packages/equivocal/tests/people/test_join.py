@@ -69,9 +69,7 @@ def test_every_trial_gets_the_measure_of_its_word_or_a_reason(tmp_path: Path) ->
         ("pizza", "the pizza"),
         ("“The pizza,”", "Pizza"),
         ("during dinner", "during+dinner"),
-        ("During the dinner,", "during dinner"),
         ("in the morning", "in morning"),
-        ("eats the pizza", "pizza"),
         ("X-ray", "x ray"),
         ("The", "the"),
         ("—", "—"),
@@ -91,15 +89,11 @@ def test_words_are_the_same_if_the_region_contains_the_constituent(
     [
         ("the", "pizza"),
         ("the", "the pizza"),
-        ("the", "a"),
         ("during", "during+dinner"),
-        ("dinner", "during dinner"),
         ("dinner during", "during dinner"),
         ("pizzas", "pizza"),
-        ("pineapple", "apple"),
         ("ate", "eats"),
         ("—", "pizza"),
-        ("pizza", "—"),
     ],
 )
 def test_other_words_have_no_measure(tmp_path: Path, read: str, measured: str) -> None:

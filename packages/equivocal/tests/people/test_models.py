@@ -80,15 +80,6 @@ def test_numbers_follow_from_likelihoods_written_out(comparison) -> None:
         assert row[f"std_{name}"] == pytest.approx(standardised)
 
 
-def test_all_models_see_the_same_trials() -> None:
-    """Criteria of models fitted to different trials could not be compared."""
-    trials, measures = made()
-    measures.loc[3, "rival"] = np.nan
-    found = compare_models(join(trials, measures))
-    assert found.table["trials"].unique().tolist() == [len(trials) - TRUTH.participants]
-    assert {fit.trials for fit in found.fits.values()} == {len(trials) - TRUTH.participants}
-
-
 def test_logarithm() -> None:
     """exp(y) analysed with `log` is y; y of the size of log milliseconds."""
     small = replace(TRUTH, intercept=6.0, beta=0.1, participant_sd=0.2, item_sd=0.1, noise_sd=0.3)
