@@ -62,7 +62,7 @@ def compare_trials(
     where : sequence of str
         Keep only rows with COLUMN=VALUE, in the tables that have the column.
     family : {"gaussian", "binomial"}
-        Linear models of numbers, or logistic models of answers and proportions.
+        Linear models of numbers, or logistic models of answers, 0 or 1.
     log : bool
         Model the logarithm of the response.
     slopes : bool
