@@ -59,8 +59,8 @@ NEEDS = {
     "linux": Need(Path("/proc/self/clear_refs").exists, "Linux"),
     "clone": Need((ROOT / ".git").exists, "a clone of the repository"),
     "lme4": Need(
-        lambda: _runs("Rscript", "-e", "library(lme4)"),
-        "R with lme4: apt-get install r-cran-lme4",
+        lambda: _runs("Rscript", "-e", "library(lmerTest)"),
+        "R with lme4 and lmerTest: apt-get install r-cran-lmertest",
         may_lack=True,
     ),
     "mounting": Need(_may_mount, "permission to mount disks", may_lack=True),
