@@ -179,7 +179,7 @@ def test_the_role_that_errs_most_is_named_with_its_likeliest_filler(
         *(("patient", "bone", 0.8), ("patient", "mouse", 0.2), ("place", "lawn", 0.9)),
     ):
         truth[-1, answer.roles.index(role), answer.fillers.index(filler)] = value
-    last = replace(torn, truth=truth).summary.split("\n")[-2]
+    last = list_lines(replace(torn, truth=truth))[-2]
     assert last == "Undecided patient: mouse 70 % or bone 10 % (exact: 20.0 % or 80.0 %)."
 
 
@@ -187,15 +187,15 @@ def test_doubt_is_split_into_words_between_and_within_networks(answer: Answer) -
     """A single network is not an ensemble that agrees."""
     one = believe(answer, agent_cat=0.5, patient_mouse=0.5, action_chase=0.5)
     unsure = replace(one, epistemic=one.entropy, networks=(one,))
-    assert unsure.summary.endswith(
+    assert list_lines(unsure)[-1] == (
         "Doubt: 0 % in the words, > 99.9 % within the network; only one was asked."
     )
     other = believe(answer, agent_cat=0.9, patient_mouse=0.4, action_chase=0.5)
     apart = replace(unsure, networks=(one, other))  # no doubt within either
-    assert apart.summary.endswith(
-        "Doubt: 0 % in the words, > 99.9 % between the 2 networks, 0 % within each.\n"
-        "Networks alone: agent cat 50 % to 90 %, patient mouse 40 % to 50 %."
-    )
+    assert list_lines(apart)[-2:] == [
+        "Doubt: 0 % in the words, > 99.9 % between the 2 networks, 0 % within each.",
+        "Networks alone: agent cat 50 % to 90 %, patient mouse 40 % to 50 %.",
+    ]
     within = replace(unsure, networks=(unsure, unsure))
     assert "0 % between the 2 networks, > 99.9 % within each" in within.summary
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from equivocal.asking.vocabulary import Vocabulary, find_indicated_roles
+from equivocal.asking.vocabulary import Vocabulary, find_examples, find_indicated_roles
 from equivocal.world import World, read_example
 
 
@@ -56,3 +56,7 @@ def test_case_indicates_who_does_what_where_a_world_has_it() -> None:
     world = World.load("word_order")
     said = find_indicated_roles(world, world.parse("den Hund jagt der Fuchs"))
     assert said == {"patient": "Hund", "action": "jagen", "agent": "Fuchs"}
+    # in a reversed example the articles change with the roles, and none is added
+    texts = {example.sentence: example.compare for example in find_examples(world)}
+    assert texts["die Maus jagt die Katze"] == "die Katze jagt die Maus"
+    assert texts["der Hund ruft den Vater"] == "der Vater ruft den Hund"

@@ -74,6 +74,7 @@ class Answer:
     semantic_update: Floats  # (word,)
     indicated: dict[str, str] = field(default_factory=dict)  # role → word, by syntax alone
     verbs: dict[str, str] = field(default_factory=dict)  # action → its inflected form
+    article: str = ""  # before nouns
     networks: tuple["Answer", ...] = ()  # the answer of each network alone
 
     def __repr__(self) -> str:

@@ -163,6 +163,7 @@ class Listeners:
             "truth": self._find_truths(utterance),
             "indicated": find_indicated_roles(self.world, utterance),
             "verbs": self.vocabulary.verbs,
+            "article": self.vocabulary.article,
             "find_joint": self.world.true_joint_belief,
             "warrant": self.warrant,
         }

@@ -180,15 +180,17 @@ def describe_layers(layers: LastLayers) -> dict[str, Any]:
 def list_words(world: World) -> dict[str, list[str]]:
     """List the words of each class as sentences have them: verbs inflected, others with markers."""
     construction = world.grammar.constructions[0]
-    said = dict(Vocabulary.from_world(world).verbs)
+    said = {word: [verb] for word, verb in Vocabulary.from_world(world).verbs.items()}
     for role in (each for each in construction.order if each != world.grammar.action_role):
         fillers = np.array(sorted(world.grammar.collect_fillers(role)))
         for number, marker in zip(fillers, construction.find_markers(role, fillers), strict=True):
             if marker != NO_FILLER:
                 word = world.lexicon.words[number]
-                said[word] = f"{world.file.markers[world.tokens[marker]][0]} {word}"
+                text = f"{world.file.markers[world.tokens[marker]][0]} {word}"
+                said[word] = list(dict.fromkeys([*said.get(word, []), text]))
     return {
-        name: [said.get(word, word) for word in words] for name, words in world.file.words.items()
+        name: [text for word in words for text in said.get(word, [word])]
+        for name, words in world.file.words.items()
     }
 
 
@@ -230,6 +232,7 @@ def describe_vocabulary(vocabulary: Vocabulary) -> dict[str, Any]:
         "places": vocabulary.places.tolist(),
         "participants": vocabulary.participants,
         "verbs": vocabulary.verbs,
+        "article": vocabulary.article,
         "candidates": [np.flatnonzero(row).tolist() for row in vocabulary.candidates],
     }
 

@@ -55,10 +55,10 @@ def summarise(answer: "Answer", position: int) -> str:
     elif exact:
         of_other = f", of the other {exact[1]}" if exact[1:] else ""
         lines.append(f"Exact probability of the reading {exact[0]}{of_other}.")
-    if readings:
-        lines += _describe_warranted(answer, position, readings[0])
     lines += [_describe_undecided(answer, position), _describe_doubt(answer, position)]
-    return "\n".join([*lines, *_describe_ranges(answer, position, *readings[:1])])
+    for describe in (_describe_ranges, _describe_warranted):
+        lines += describe(answer, position, readings[0]) if readings else []
+    return "\n".join(lines)
 
 
 def find_readings(answer: "Answer", position: int) -> list[Reading]:
@@ -144,7 +144,7 @@ def _describe_rival(answer: "Answer", reading: Reading, rival: Reading) -> str:
 def _phrase(answer: "Answer", parts: Parts, named: list[str]) -> str:
     """Say who does what to whom, with the beliefs in the named parts; all, where others take part.
 
-    A verb is inflected, and a noun has its article.
+    A verb is inflected, and a noun has its article where it does not depend on the noun.
     """
     shares = {r: f"{r} {b.filler} {format_percent(b.bayes)}" for r, b in parts.items()}
     if not set(parts) <= set(ORDER):
@@ -152,7 +152,7 @@ def _phrase(answer: "Answer", parts: Parts, named: list[str]) -> str:
     words = {
         role: answer.verbs.get(belief.filler, belief.filler)
         if role == "action"
-        else f"the {belief.filler}"
+        else f"{answer.article}{belief.filler}"
         for role, belief in parts.items()
     }
     said = " ".join(words[role] for role in ORDER if role in words)
@@ -168,7 +168,8 @@ def _describe_warranted(answer: "Answer", position: int, reading: Reading) -> li
         filler, numbers = max(known, key=lambda one: round(one[1][0], 9), default=("", (0.0,)))
         if numbers[0] >= EARLY:
             belief, low, high = map(format_percent, numbers)
-            said.append(f"{role} {filler} {belief} ({low} to {high})")
+            spread = f" ({low} to {high})" if low != high else ""
+            said.append(f"{role} {filler} {belief}{spread}")
     heard = f"{answer.warrant.sentences:,} sentences that they heard"
     return [f"Warranted by the {heard}: {', '.join(said)}."] if said else []
 
@@ -228,9 +229,9 @@ def _describe_doubt(answer: "Answer", position: int) -> str:
     return f"Doubt: {words} in the words, {within} within the network; only one was asked."
 
 
-def _describe_ranges(answer: "Answer", position: int, reading: Reading | None = None) -> list[str]:
+def _describe_ranges(answer: "Answer", position: int, reading: Reading) -> list[str]:
     """Say between which beliefs single networks lie, for each participant of the reading."""
-    if reading is None or len(answer.networks) < 2:
+    if len(answer.networks) < 2:
         return []
     ranges = []
     for role in (role for role in reading.parts if role != "action"):

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equivocal.asking.source import PAPER_PAIR
-from equivocal.world import Constituent, Utterance, World
+from equivocal.world import Utterance, World
 from equivocal.world.grammar import NO_FILLER, Construction
 from equivocal.world.spelling import inflect_verb
 
@@ -36,6 +36,7 @@ class Vocabulary:
     participants: tuple[str, ...]  # roles that some construction does not mark: who acts on whom
     candidates: NDArray[np.bool_]  # (roles, fillers): whether a filler is considered for a role
     verbs: dict[str, str]  # the inflected form of each action
+    article: str  # before nouns; none where markers depend on the noun, as German articles do
 
     @property
     def shown(self) -> NDArray[np.intp]:
@@ -65,6 +66,7 @@ class Vocabulary:
             participants=participants,
             candidates=candidates,
             verbs=_inflect_verbs(world),
+            article="" if any(c.by_filler for c in world.grammar.plain_constructions) else "the ",
         )
 
 
@@ -103,14 +105,21 @@ def find_indicated_roles(world: World, utterance: Utterance) -> dict[str, str]:
     dict of str to str
         Word by role; empty where no construction fits.
     """
+    found = _find_construction(world, utterance)
+    if found is None:
+        return {}
+    return {world.roles[role]: part.word for role, part in zip(found[1], utterance, strict=True)}
+
+
+def _find_construction(
+    world: World, utterance: Utterance
+) -> tuple[Construction, tuple[int, ...]] | None:
+    """Return the first construction that fits, and the role of each constituent in it."""
     for construction in world.grammar.plain_constructions:
         places = _place_roles(world, construction, utterance)
         if places is not None:
-            return {
-                world.roles[role]: utterance.constituents[index].word
-                for index, role in enumerate(places)
-            }
-    return {}
+            return construction, places
+    return None
 
 
 def _place_roles(
@@ -161,8 +170,7 @@ def find_examples(world: World) -> list[Example]:
             Example("The paper's pair", "the pizza eats the woman", reversal),
             Example("The paper's pair", "both, side by side", congruent, reversal),
         ]
-    found = islice(_find_reversals(world), EACH)
-    usual = [tuple(_add_articles(world, text) for text in both) for both in found]
+    usual = list(islice(_find_reversals(world), EACH))
     return [
         *pair,
         *(Example("Congruent", text, text) for text, _ in usual),
@@ -170,34 +178,38 @@ def find_examples(world: World) -> list[Example]:
     ]
 
 
-def _add_articles(world: World, text: str) -> str:
-    """Put "the" before participants and places, which the parser skips."""
-    utterance = world.parse(text)
-    roles = find_indicated_roles(world, utterance)
-    named = (*Vocabulary.from_world(world).participants, *PLACES)
-    words = {roles[role] for role in named if role in roles}
-
-    def say(part: Constituent) -> str:
-        if part.word not in words:
-            return part.text
-        marker = part.text[: -len(part.word)] if part.marker else ""
-        return f"{marker}the {part.word}"
-
-    return " ".join(say(part) for part in utterance)
-
-
 def _find_reversals(world: World) -> Iterator[tuple[str, str]]:
     """Yield probable sentences of different actions, each with its reversal."""
-    participants = Vocabulary.from_world(world).participants
-    seen: set[str] = set()
+    vocabulary, seen = Vocabulary.from_world(world), set[str]()
     for sentence in world.sentences:
         utterance = world.parse(sentence.text)
-        roles = find_indicated_roles(world, utterance)
-        action, said = roles.get("action", ""), [r for r in participants if r in roles]
-        if action in seen or len(said) < 2 or len(roles) != len(utterance):
+        found = _find_construction(world, utterance)
+        if found is None:
+            continue
+        construction, roles = found
+        fillers = dict(zip(roles, (part.word for part in utterance), strict=True))
+        action = fillers.get(world.grammar.action_role, "")
+        said = [world.roles.index(r) for r in vocabulary.participants]
+        if action in seen or len(said) < 2 or not fillers.keys() >= set(said):
             continue
         seen.add(action)
-        first, second = roles[said[0]], roles[said[1]]
-        swap = {first: second, second: first}
-        words = [swap.get(part.word, part.text) for part in utterance]
-        yield sentence.text, " ".join(words)
+        first, second = said[:2]
+        swapped = fillers | {first: fillers[second], second: fillers[first]}
+        yield (
+            _say(vocabulary, world, construction, fillers),
+            _say(vocabulary, world, construction, swapped),
+        )
+
+
+def _say(
+    vocabulary: Vocabulary, world: World, construction: Construction, fillers: dict[int, str]
+) -> str:
+    """Put fillers into words; participants and places have an article where the language has."""
+    said = []
+    for role, word in fillers.items():
+        (marker,) = construction.find_markers(role, np.array([world.lexicon.words.index(word)]))
+        if marker != NO_FILLER:
+            said.append(world.file.markers[world.tokens[marker]][0])
+        named = world.roles[role] in (*vocabulary.participants, *PLACES)
+        said.append(f"{vocabulary.article if named else ''}{vocabulary.verbs.get(word, word)}")
+    return " ".join(said)

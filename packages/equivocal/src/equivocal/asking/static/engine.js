@@ -4,7 +4,7 @@
 import { findWarranted } from "learner";
 import { believe, findInterval, meanOf } from "network";
 import { findIndicated, findTruths, parse } from "parsing";
-import { describeDoubt, findReadings, summarise } from "summary";
+import { describeDoubt, describeWarranted, findReadings, summarise } from "summary";
 
 const TYPES = { Float32: Float32Array, Int16: Int16Array, Uint32: Uint32Array };
 
@@ -59,7 +59,9 @@ export function answer(text, world, step = "converged", top = world.rules.top) {
     networks: world.member_names.map((name, n) => ({ network: name, time: times[n],
       words: words.map(({ alone }, t) => list(alone[n], t)) })),
   };
-  result.words.forEach((word, t) => { word.summary += `\n${describeDoubt(result, t)}`; });
+  result.words.forEach((word, t) => {
+    word.summary += `\n${describeDoubt(result, t)}${describeWarranted(found, t, readings[t][0]?.parts ?? {}, best)}`;
+  });
   result.summary = result.words.at(-1).summary;
   return result;
 }

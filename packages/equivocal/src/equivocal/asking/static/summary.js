@@ -17,7 +17,6 @@ export function summarise(found, position, readings, best) {
     lines.push(`Exact probability of the reading ${formatPercent(reading.truth, 1)}${
       rival ? `, of the other ${formatPercent(rival.truth, 1)}` : ""}.`);
   }
-  if (reading) lines.push(...describeWarranted(found, position, reading.parts, best));
   return [...lines, describeUndecided(found, position, best)].join("\n");
 }
 
@@ -90,23 +89,23 @@ function phrase({ world }, parts, named) {
   const share = (role) => `${role} ${parts[role].filler} ${formatPercent(parts[role].bayes)}`;
   const roles = Object.keys(parts);
   if (!roles.every((role) => ORDER.includes(role))) return roles.map(share).join(", ");
-  const word = (role) => (role !== ACTION ? `the ${parts[role].filler}`
+  const word = (role) => (role !== ACTION ? `${world.vocabulary.article}${parts[role].filler}`
     : world.vocabulary.verbs[parts[role].filler] ?? parts[role].filler);
   return `${ORDER.filter((role) => role in parts).map(word).join(" ")} (${named.map(share).join(", ")})`;
 }
 
 // What a learner who counted the same sentences believes, of the participants read.
-function describeWarranted({ world }, position, parts, best) {
+export function describeWarranted({ world }, position, parts, best) {
   const said = world.vocabulary.participants.filter((role) => role in parts).flatMap((role) => {
     const known = best(position, role, world.rules.top).filter(({ warranted }) => warranted !== null);
     if (!known.length) return [];
     const { filler, warranted } = known.reduce((a, b) => (b.warranted[0] - a.warranted[0] > 1e-9 ? b : a));
     if (warranted[0] < world.rules.early) return [];
     const [belief, low, high] = warranted.map((value) => formatPercent(value));
-    return [`${role} ${filler} ${belief} (${low} to ${high})`];
+    return [`${role} ${filler} ${belief}${low === high ? "" : ` (${low} to ${high})`}`];
   });
   const heard = `${world.learner?.sentences.toLocaleString("en")} sentences that they heard`;
-  return said.length ? [`Warranted by the ${heard}: ${said.join(", ")}.`] : [];
+  return said.length ? `\nWarranted by the ${heard}: ${said.join(", ")}.` : "";
 }
 
 // Names the role furthest from the truth among those that are open, to the networks or in truth.
