@@ -2,11 +2,9 @@
 
 import copy
 import pickle
-import re
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -259,14 +257,3 @@ def test_copies_are_independent(belief):
     for copied in (copy.deepcopy(belief), pickle.loads(pickle.dumps(belief))):
         np.testing.assert_array_equal(copied.predict(X).probability, belief.predict(X).probability)
         assert copied.feature_map.layer is copied.feature_map.module[3]
-
-
-def test_the_three_lines_of_the_page(net):
-    page = (Path(__file__).parents[3] / "docs" / "sampling.md").read_text(encoding="utf-8")
-    (lines,) = re.findall(r"## Three lines\n.*?```text\n(.*?)```", page, re.DOTALL)
-    names = {"network": net, "inputs": X[:10], "targets": LABELS[:10], "questions": X[:7]}
-    names |= {"new_inputs": X[10:], "new_targets": LABELS[10:]}  # 30 rows at least
-    exec(lines, names)
-    assert len(lines.splitlines()) == 3
-    assert names["out"].probability.shape == names["out"].information.shape == (7, 3)
-    assert "held-out NLL" in names["belief"].info.message

@@ -30,7 +30,7 @@ PAGES += sorted((ROOT / "benchmarks").glob("*.md"))
 # pages that train or sample for more than ten seconds: `make test-longer`, and `.ci/run`
 LONG = {"ask", "doubt", "german", "measures", "posterior", "reproduce", "runs", "sampling"}
 LONG |= {"tutorial", "worlds"}
-NEEDED = {"english": "language model", "posterior": "torch"}
+NEEDED = {"english": "language model", "posterior": "transformers"}
 BLOCK = re.compile(r"^```(\w*)([^\n]*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 COMMAND = re.compile(r"^\$ ((?:equivocal|python) (?:.*\\\n)*.*)$", re.MULTILINE)
 LINK = re.compile(r"\]\(([^)#]*)(#[^)]*)?\)")
