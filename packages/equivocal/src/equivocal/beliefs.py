@@ -149,9 +149,11 @@ def _draw_pairs(asked: xr.Dataset, corpus: Corpus, seed: int) -> xr.Dataset:
     where = (queries.triple_pair, queries.triple_answer)
     answers = csr_array((drawn.astype(float), where), shape=shape)
     targets = answers @ queries.answer_units.astype(float)
-    there = queries.weight > 0
-    chosen = asked.assign(counts=("row", counts[there]), targets=(("row", "unit"), targets[there]))
-    return chosen.isel(row=counts[there] > 0)
+    answered = queries.weight > 0
+    chosen = asked.assign(
+        counts=("row", counts[answered]), targets=(("row", "unit"), targets[answered])
+    )
+    return chosen.isel(row=counts[answered] > 0)
 
 
 def infer_posterior(

@@ -129,8 +129,8 @@ def pool_members(
         M = len(jax.tree.leaves(members)[0])
         log_weights = np.full(M, -np.log(M))
     with jax.enable_x64(True):
-        found = _pool(logits, jax.tree.map(jnp.asarray, members), jnp.asarray(log_weights))
-    return PooledBeliefs(*(np.asarray(part, np.float64) for part in found))
+        parts = _pool(logits, jax.tree.map(jnp.asarray, members), jnp.asarray(log_weights))
+    return PooledBeliefs(*(np.asarray(part, np.float64) for part in parts))
 
 
 def pool_particles(

@@ -171,7 +171,7 @@ class Run:
 def _refuse_changes(directory: Path, world: World, settings: TrainingSettings) -> None:
     """Refuse a folder whose run, complete or not, differs in more than the package's version."""
     try:
-        found, content = storage.read_settings(directory)
+        trained, content = storage.read_settings(directory)
         origin = content["world"]
         name, fingerprint = str(origin["name"]), origin["fingerprint"]
     except (UserError, KeyError, TypeError):
@@ -179,8 +179,8 @@ def _refuse_changes(directory: Path, world: World, settings: TrainingSettings) -
             f"{directory} may hold another run: its run.toml is missing or damaged; choose "
             "another folder for this one, or remove that one."
         ) from None
-    there = asdict(found).items() - asdict(settings).items()
-    changed = [f"{setting} {value}" for setting, value in sorted(there)]
+    differing = asdict(trained).items() - asdict(settings).items()
+    changed = [f"{setting} {value}" for setting, value in sorted(differing)]
     if fingerprint != world.fingerprint:
         changed.insert(0, f"another world {name!r:.60} or version of it")
     if changed:
@@ -295,10 +295,10 @@ def train_or_load(world: World, settings: TrainingSettings, folder: Path) -> Run
     UserError
         If the folder holds a run with other settings, or files that do not belong to a run.
     """
-    found = Run.find(folder, world, settings)
-    if found is not None:
+    run = Run.find(folder, world, settings)
+    if run is not None:
         announce(f"{folder} holds this run already; using it")
-        return found
+        return run
     what = f"training {settings.networks} network{'s' if settings.networks > 1 else ''}"
     with progress(what, begin="compiling") as advance:
         run = train(world, settings, on_epoch=report_epochs(advance))

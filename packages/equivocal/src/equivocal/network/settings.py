@@ -144,10 +144,12 @@ class TrainingSettings:
         UserError
             For an unknown name, with the nearest one, or a value out of range.
         """
-        own = asdict(self)
+        values = asdict(self)
         if changes.get("recipe", self.recipe) != self.recipe:
-            own = {k: v for k, v in own.items() if v != RECIPES[self.recipe].get(k, self.recipe)}
-        return TrainingSettings.from_dict(own | changes)
+            values = {
+                k: v for k, v in values.items() if v != RECIPES[self.recipe].get(k, self.recipe)
+            }
+        return TrainingSettings.from_dict(values | changes)
 
 
 def _read_value(text: str) -> Any:

@@ -121,13 +121,13 @@ def announce_overwrite(path: Path, settings: dict[str, Any], compared: Sequence[
     if not path.exists():
         return
     try:
-        found = read_toml(path)
+        before = read_toml(path)
     except UnreadableError:
         announce(f"{path} cannot be read; the results in {path.parent} are replaced")
         return
     wanted = parse_toml(tomli_w.dumps(settings))  # the types that reading a file gives
     changed = [
-        name for key in compared for name in _find_changes(key, found.get(key), wanted.get(key))
+        name for key in compared for name in _find_changes(key, before.get(key), wanted.get(key))
     ]
     if changed:
         announce(f"overwriting results in {path.parent} that differ in {join_names(changed)}")

@@ -204,16 +204,16 @@ def compute_joint_belief(
     everything: Corpus, text: str | Utterance, fillers: Mapping[str, str], *, exact: bool
 ) -> float:
     """Compute the probability that all these `fillers` have their roles, given the words so far."""
-    world, found = everything.world, everything.derivations
+    world, rows = everything.world, everything.derivations
     node = _find_node(everything, text, exact=exact)[1]
     fits = everything.tree.node_of[:, everything.tree.depth[node] - 1] == node
-    heard = found.weight[fits].sum()
+    heard = rows.weight[fits].sum()
     for role, filler in fillers.items():
         check_known(role, world.roles, "role", f"world {world.name!r}: ")
         check_known(filler, world.lexicon.words, "word", f"world {world.name!r}: ")
         number = world.lexicon.words.index(filler)
-        fits &= found.fillers[:, world.roles.index(role)] == number
-    return float(found.weight[fits].sum() / heard)
+        fits &= rows.fillers[:, world.roles.index(role)] == number
+    return float(rows.weight[fits].sum() / heard)
 
 
 def _find_node(everything: Corpus, text: str | Utterance, *, exact: bool) -> tuple[Utterance, int]:

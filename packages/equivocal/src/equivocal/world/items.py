@@ -132,8 +132,8 @@ def load_items(
                     "item once per condition."
                 )
         rows[item.condition, item.name] = item
-    found = conditions or dict.fromkeys(condition for condition, _ in rows)
-    items = Items(tuple(found), tuple(dict.fromkeys(name for _, name in rows)), rows)
+    conditions = conditions or dict.fromkeys(condition for condition, _ in rows)
+    items = Items(tuple(conditions), tuple(dict.fromkeys(name for _, name in rows)), rows)
     if balanced:
         _check_balance(items, path)
     return items

@@ -82,13 +82,13 @@ class PooledLearner(CountingLearner):
 
     def _list_rare_contexts(self) -> list[dict[int, float]]:
         """Return the counts of patients for each action and rare agent that was heard acting."""
-        found = []
+        contexts = []
         for row, action in enumerate(self.support[self.order[0]].tolist()):
             heard = self.tree.children[action].children if action in self.tree.children else {}
             for word in self._nouns[0][self._rare[row]].tolist():
                 if word in heard:
-                    found.append(heard[word].counts)
-        return found
+                    contexts.append(heard[word].counts)
+        return contexts
 
     @cached_property
     def _base(self) -> Array:
@@ -272,10 +272,10 @@ def _join_counts(corpus: Corpus, everything: Corpus) -> Array:
     group = group.ravel()
     place = np.full(group.max() + 1, -1)
     place[group[: len(known)]] = np.arange(len(known))
-    found = place[group[len(known) :]]
-    if (heard.weight[found < 0] > 0).any():
+    places = place[group[len(known) :]]
+    if (heard.weight[places < 0] > 0).any():
         raise UserError("the corpus has sentences that this world cannot have; give its own world.")
-    return np.bincount(found, heard.weight, len(known)).astype(np.float64)
+    return np.bincount(places, heard.weight, len(known)).astype(np.float64)
 
 
 def _compute_hessian(function: Callable[[Array], float], at: Array) -> Array:

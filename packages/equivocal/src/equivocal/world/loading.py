@@ -40,10 +40,10 @@ MOST_HINTS = 100  # each compares a name with all that are known
 MAX_BYTES = 64 * 2**20  # a world of 100,000 words has about 16 MB
 
 
-def merge_tables(base: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
+def merge_tables(base: dict[str, Any], added: dict[str, Any]) -> dict[str, Any]:
     """Merge the tables of a file into those of the file that it extends."""
     merged = dict(base)
-    for key, value in own.items():
+    for key, value in added.items():
         both = isinstance(value, dict) and isinstance(base.get(key), dict)
         merged[key] = merge_tables(base[key], value) if both else value
     return merged
@@ -214,22 +214,24 @@ def _parse_tables(text: str, source: str) -> dict[str, Any]:
 
 def _extend(raw: dict[str, Any], source: str) -> dict[str, Any]:
     """Merge a file with the world of the package that it extends, if it does."""
-    own = dict(raw)
-    base, shipped = own.pop("extends", None), list_shipped_worlds()
+    written = dict(raw)
+    base, shipped = written.pop("extends", None), list_shipped_worlds()
     if base is None:
         return raw
     if base not in shipped:
         hint = did_you_mean(str(base), shipped) or f"; there are {join_names(shipped)}."
         message = f"there is no world {base!r:.60} in the package{hint}"
         raise WorldError(source, [Problem("extends", message)])
-    return merge_tables(parse_whole_world(read_world(base)[0], base), own)
+    return merge_tables(parse_whole_world(read_world(base)[0], base), written)
 
 
 def _list_mistakes(error: ValidationError) -> "list[ErrorDetails]":
     """List the mistakes, except lists that pydantic calls too short because an entry is wrong."""
-    found = error.errors()
-    above = {entry["loc"][:length] for entry in found for length in range(len(entry["loc"]))}
-    return [entry for entry in found if entry["type"] != "too_short" or entry["loc"] not in above]
+    mistakes = error.errors()
+    above = {entry["loc"][:length] for entry in mistakes for length in range(len(entry["loc"]))}
+    return [
+        entry for entry in mistakes if entry["type"] != "too_short" or entry["loc"] not in above
+    ]
 
 
 def _explain(error: "ErrorDetails", raw: dict[str, Any], hints: bool) -> Problem:
@@ -285,8 +287,8 @@ def split_world_name(name: str) -> tuple[str, str]:
     >>> split_world_name("paper")
     ('paper', '')
     """
-    found = _VALUES.search(name)
-    cut = found.start() if found else len(name)
+    match = _VALUES.search(name)
+    cut = match.start() if match else len(name)
     return name[:cut], name[cut:]
 
 

@@ -250,9 +250,9 @@ def _count_triples(words: NDArray[np.int32], weight: NDArray[np.float64]) -> Cou
 def _build_plausibility_item(
     world: World, construction: str, sentence: Utterance, triple: Triple, chances: Counter[Triple]
 ) -> PlausibilityItem:
-    here, there = chances[triple], chances[triple[::-1]]
-    usual = max((here, triple), (there, triple[::-1]))[1]  # breaks a tie by word numbers
-    plausibility = "plausible" if here >= there else "unlikely" if here > 0 else "impossible"
+    chance, turned = chances[triple], chances[triple[::-1]]
+    usual = max((chance, triple), (turned, triple[::-1]))[1]  # breaks a tie by word numbers
+    plausibility = "plausible" if chance >= turned else "unlikely" if chance > 0 else "impossible"
     agent, action, patient = (world.lexicon.words[word] for word in triple)
     return PlausibilityItem(
         item=" ".join(world.lexicon.words[word] for word in usual),
@@ -262,6 +262,6 @@ def _build_plausibility_item(
         agent=agent,
         action=action,
         patient=patient,
-        probability=float(here),
+        probability=float(chance),
         literal=compute_agency(world, sentence, triple[0]),
     )

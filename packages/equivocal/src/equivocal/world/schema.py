@@ -193,8 +193,9 @@ def _sort_keys(value: Any) -> Any:
     """Separate the keys of an action table into its own settings and the roles it fills."""
     if not isinstance(value, dict):
         return value
-    own = {key: value[key] for key in ("action", "weight") if key in value}
-    return own | {"roles": {key: entry for key, entry in value.items() if key not in own}}
+    settings = {key: value[key] for key in ("action", "weight") if key in value}
+    roles = {key: entry for key, entry in value.items() if key not in settings}
+    return settings | {"roles": roles}
 
 
 def _require(kind: str) -> AfterValidator:
@@ -443,7 +444,7 @@ class WorldFile(_Strict):
     # [distributions.NAME]: probabilities of words, or of absent, for use in several actions
     distributions: dict[str, Distribution] = {}
     # function words, each an input token without features, and their spellings: the first is
-    # printed, all are understood; a construction must use each
+    # printed, all are understood
     markers: dict[str, Some[str]] = {}
     verbs: dict[Word, VerbForms] = {}  # irregular forms of verbs; others follow rules
     forms: dict[Word, Listed[str]] = {}  # further spellings of words, such as irregular plurals
