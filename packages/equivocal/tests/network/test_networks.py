@@ -3,32 +3,18 @@
 import subprocess
 import sys
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 
 import equivocal
-from equivocal.network import Run, train
-from equivocal.network.runs import (
-    train_or_load,
-)
+from equivocal.network import train
 from equivocal.world import World
 from lastlayer.errors import UserError
 from tests.conftest import SMALL
 
 TINY = replace(SMALL, epochs=2)  # as in the tests of training, so that JAX compiles once
-
-
-def test_a_run_is_trained_and_saved(
-    garden: World, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    made = train_or_load(garden, TINY, tmp_path / "run")
-    assert "trained 2 in " in capsys.readouterr().err
-    pd.testing.assert_frame_equal(Run.load(tmp_path / "run").scores, made.scores)
-    with pytest.raises(UserError, match="holds another run"):
-        train_or_load(garden, SMALL, tmp_path / "run")
 
 
 def test_a_generator_is_a_seed(garden: World) -> None:

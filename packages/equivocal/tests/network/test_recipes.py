@@ -1,6 +1,6 @@
 """Recipes: the steps of each are those that it documents, and `fast` is unchanged."""
 
-from dataclasses import asdict, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from equivocal.network import RECIPES, TrainingSettings, train
+from equivocal.network import TrainingSettings, train
 from equivocal.network.questions import (
     Batch,
     BatchPlan,
@@ -208,12 +208,3 @@ def test_strengths_train_side_by_side_as_they_would_alone(garden: World) -> None
         together.query.output_weight[2:], alone.query.output_weight, atol=1e-5
     )
     assert not np.allclose(together.query.output_weight[:2], alone.query.output_weight, atol=1e-3)
-
-
-def test_a_recipe_supplies_the_values_that_are_not_given() -> None:
-    for name, values in RECIPES.items():
-        assert asdict(TrainingSettings(recipe=name)) == {"recipe": name} | values
-    chosen = TrainingSettings(recipe="paper", batch=16)
-    assert (chosen.batch, chosen.decay) == (16, "coupled")
-    assert chosen.change({"recipe": "fast"}) == TrainingSettings(batch=16)
-    assert chosen.change({"epochs": 2}) == replace(chosen, epochs=2)

@@ -100,21 +100,6 @@ def test_true_beliefs_by_hand(paper: World, text: str, role: str, beliefs: dict)
     assert found["role:" + role] == pytest.approx(1)
 
 
-def test_passive_agents_carry_their_feature(sg2018: World) -> None:
-    active = sg2018.true_beliefs("the woman eats pizza", "agent")
-    passive = sg2018.true_beliefs("the pizza was eaten by the woman", "agent")
-    assert active["passive voice"] == 0
-    assert passive["passive voice"] == 1
-    assert passive["woman"] == 1
-
-
-def test_filler_probe_asks_for_the_role(paper: World) -> None:
-    beliefs = paper.true_beliefs("the woman eats", filler="pizza")
-    assert beliefs["role:patient"] == 1
-    assert beliefs["pizza"] == 1
-    assert beliefs["role:agent"] == 0
-
-
 def test_filler_probes_are_exact_patterns(sg2018: World) -> None:
     """A plain filler is an active agent; the feature that a passive adds is part of the probe."""
     assert sg2018.true_beliefs("during dinner", filler="woman")["passive voice"] == 0

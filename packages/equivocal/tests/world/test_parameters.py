@@ -77,14 +77,6 @@ def test_the_text_of_a_world_gives_the_same_world(path: Path, tmp_path: Path) ->
         assert "extends" not in again.text
 
 
-def test_a_file_whose_name_has_a_colon_comes_first(path: Path) -> None:
-    odd = path.with_name("my.toml:lazy=0.5")
-    odd.write_text(TEXT.replace("default = 0.3", "default = 0.7"))
-    assert World.load(odd).parameters["lazy"] == 0.7
-    odd.unlink()
-    assert World.load(odd).parameters["lazy"] == 0.5
-
-
 @pytest.mark.parametrize(
     "name", ["slips", "slips:rare=0.02,slip=1/50", "C:\\a=b.toml", "C:\\my:rare=1"]
 )
