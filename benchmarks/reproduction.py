@@ -8,7 +8,8 @@
 Goals: at most 5 times the time of training, less than 3 GB, a folder of at most 70 MB; with
 `--against`, at most 60 % of the other code's time, with the same results
 (`benchmarks.same_results`). Everything is computed afresh, in a temporary folder unless
-`--out` names one. Run it on an idle machine. Writes `benchmarks/results/reproduction.json` (`--quick`: `quick/reproduction.json`).
+`--out` names one. Run it on an idle machine. Writes `benchmarks/results/reproduction.json`
+(`--quick`: `quick/reproduction.json`).
 """
 
 import json
