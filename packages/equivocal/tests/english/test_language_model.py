@@ -41,6 +41,13 @@ def test_what_was_read_comes_from_the_cache(tiny_model: Path, tmp_path: Path) ->
     second = again.read(TEXTS, [1])
     assert "_network" not in vars(again)
     assert np.array_equal(first.gestalt[1], second.gestalt[1])
+    again.read(TEXTS, [2])
+    again.read(TEXTS[:2], [1])
+    assert len(list((tmp_path / "states").iterdir())) == 3  # keyed by layer and texts
+    other = shutil.copytree(tiny_model, tmp_path / "other")
+    weights = (other / "model.safetensors").read_bytes()
+    (other / "model.safetensors").write_bytes(weights[:-1] + bytes([weights[-1] ^ 1]))
+    assert LanguageModel(other, tmp_path).fingerprint != again.fingerprint  # and by the model
 
 
 def test_a_causal_model_does_not_hear_what_comes_later(tiny_model: Path, tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from equivocal.english import EnglishListener, fit_english
-from equivocal.english.measures import find_doubt, measure_sentences
+from equivocal.english.measures import find_doubt, measure_sentences, read_items
 from lastlayer.errors import UserError
 from needs import needs
 
@@ -49,6 +49,21 @@ def test_a_question_of_ones_own_is_learned(listener: EnglishListener) -> None:
     assert (table["epistemic"] >= 0).all()
 
 
+def test_one_word_at_most_fills_a_role(listener: EnglishListener) -> None:
+    text = "The dog saw the baker."
+    words, filled = listener.ask(text), listener.ask(text, "r")
+    assert list(filled.columns) == COLUMNS
+    assert np.allclose(filled.groupby("position")[["trained", "posterior"]].sum(), 1, atol=1e-5)
+    last = filled[filled["position"] == 5].set_index("probe")["trained"]
+    assert list(last.index) == ["dog", "saw", "baker", "no word"]
+    odds = (
+        words[words["position"] == 5].set_index("probe")["trained"].transform(lambda p: p / (1 - p))
+    )
+    assert np.isclose(last["baker"], odds["baker"] / (1 + odds.sum()), rtol=1e-3)
+    with pytest.raises(UserError, match="no role 'subject'"):
+        listener.ask(text, "subject")
+
+
 def test_a_saved_listener_answers_alike(
     listener: EnglishListener, tiny_model: Path, tmp_path: Path
 ) -> None:
@@ -84,6 +99,27 @@ def test_measures_are_about_every_word(listener: EnglishListener) -> None:
     assert (surprise >= 0).all()
 
 
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("sentence\n", "no rows"),
+        ("text\nDogs bite.\n", "no column `sentence`"),
+        ("sentence,item\nDogs bite.,1\n  ,2\n", "row 2 of .* has no sentence"),
+        ("sentence,critical_word\nDogs bite.,barked\n", "row 1 .* a critical word that is not"),
+        ("sentence,item\nDogs bite.,1\nCats bite.,1\n", "two sentences for item '1'"),
+    ],
+)
+def test_tables_of_items_are_checked(text: str, message: str, tmp_path: Path) -> None:
+    (tmp_path / "items.csv").write_text(text)
+    with pytest.raises(UserError, match=message):
+        read_items(tmp_path / "items.csv")
+
+
+def test_long_sentences_are_refused(listener: EnglishListener) -> None:
+    with pytest.raises(UserError, match="more than 100 words"):
+        listener.ask("word " * 101)
+
+
 def test_doubt_is_raised_by_the_word_after_which_beliefs_are_nearest_a_half() -> None:
     posterior = [0.9, 0.5, 0.95]
     table = pd.DataFrame(
@@ -95,8 +131,11 @@ def test_doubt_is_raised_by_the_word_after_which_beliefs_are_nearest_a_half() ->
 
 
 def test_labels_that_do_not_fit_are_refused(tiny_model: Path) -> None:
-    with pytest.raises(UserError, match="one for each sentence"):
-        fit_english(["A dog slept."], {"x": [1, 0]}, lm=tiny_model)
+    for labels in ({"x": [1, 0]}, {"x": ["yes"]}, {"x": [""]}, {}):
+        with pytest.raises(UserError, match="one for each sentence"):
+            fit_english(["A dog slept."], labels, lm=tiny_model)
+    with pytest.raises(UserError, match="a sentence is empty"):
+        fit_english([" "], {"x": [1]}, lm=tiny_model)
     with pytest.raises(UserError, match="is not in"):
         fit_english(["A dog slept."], {"x": [1]}, words=["cat"], lm=tiny_model)
 

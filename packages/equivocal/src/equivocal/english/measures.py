@@ -26,10 +26,22 @@ NAMED = ("agent", "patient")
 def read_items(path: str | Path) -> pd.DataFrame:
     """Read a table of sentences: `sentence`, and perhaps `item`, `condition`, `critical_word`."""
     items = read_table(path, dtype=str, keep_default_na=False)
-    if "sentence" not in items:
-        raise UserError(f"{path} has no column `sentence`; add one with a sentence in each row.")
+    if "sentence" not in items or not len(items):
+        raise UserError(f"{path} has no column `sentence`, or no rows; write a sentence in each.")
     defaults = {"item": [str(n) for n in range(1, len(items) + 1)], "condition": ""}
-    return items.assign(**{name: v for name, v in defaults.items() if name not in items})
+    items = items.assign(**{name: v for name, v in defaults.items() if name not in items})
+    for number, row in enumerate(items.to_dict("records"), start=1):
+        words = [word.strip(PUNCTUATION) for word in row["sentence"].split()]
+        if not words or row.get("critical_word") not in (None, "", *words):
+            what = "has no sentence" if not words else "has a critical word that is not in it"
+            raise UserError(f"row {number} of {path} {what}; mend it.")
+    twice = items[items.duplicated(["item", "condition"])]
+    if len(twice):
+        raise UserError(
+            f"{path} has two sentences for item {twice['item'].iloc[0]!r} in condition "
+            f"{twice['condition'].iloc[0]!r}; give them different names."
+        )
+    return items
 
 
 def measure_sentences(listener: EnglishListener, items: pd.DataFrame) -> pd.DataFrame:
@@ -71,7 +83,7 @@ def _summarize_beliefs(table: pd.DataFrame) -> pd.DataFrame:
     summed = table.groupby("position")[["entropy", "epistemic"]].sum()
     summed = summed.rename(columns={"entropy": "uncertainty"})
     beliefs = table.set_index(["position", "probe", "role"])["posterior"]
-    b = beliefs[~beliefs.index.duplicated()].clip(1e-7, 1 - 1e-7).unstack("position")
+    b = beliefs.clip(1e-7, 1 - 1e-7).unstack("position")
     before = b.shift(axis=1)
     change = b * np.log(b / before) + (1 - b) * np.log((1 - b) / (1 - before))
     summed["bayesian_surprise"] = change.sum(min_count=1)

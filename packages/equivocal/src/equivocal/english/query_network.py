@@ -109,7 +109,7 @@ def find_directions(inputs: Inputs) -> tuple[np.ndarray, np.ndarray]:
         sd = states.std(axis=0) + 1e-3
         standard = (states - states.mean(axis=0)) / sd
         chosen = np.linalg.eigh(standard.T @ standard)[1][:, ::-1][:, :most]
-        spread = np.sqrt(((standard @ chosen) ** 2).mean())
+        spread = max(np.sqrt(((standard @ chosen) ** 2).mean()), 1e-3)  # all states may be alike
         blocks.append(chosen / sd[:, None] / spread)
     means = np.concatenate([states.mean(axis=0) for states in inputs])
     return means, block_diag(*blocks).astype(np.float32)
