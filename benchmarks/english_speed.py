@@ -46,10 +46,14 @@ def main() -> None:
             name: measure(lambda: LanguageModel(cache=Path(folder)).read(texts, [20]))
             for name in ("reading 2,000 sentences", "from the cache")
         }
-    options = {"method": "hmc", "num_particles": 400, "prior_variance": 1.0, "diagnose": False}
-    costs["exact posterior"] = measure(
-        lambda: np.asarray(sample_posterior(psi, targets, **options).particles)
-    )
+
+    def sample() -> None:
+        sampled = sample_posterior(
+            psi, targets, method="hmc", num_particles=400, prior_variance=1.0, diagnose=False
+        )
+        np.asarray(sampled.particles)
+
+    costs["exact posterior"] = measure(sample)
     out.write_text(json.dumps(costs, indent=1) + "\n")
     print(json.dumps(costs, indent=1))
 

@@ -16,7 +16,8 @@ import numpy as np
 import pandas as pd
 
 from equivocal.english.comprehenders import compute_entropy
-from equivocal.english.listener import PUNCTUATION, EnglishListener
+from equivocal.english.language_model import PUNCTUATION
+from equivocal.english.listener import EnglishListener
 from equivocal.store import read_table
 from lastlayer.errors import UserError
 
