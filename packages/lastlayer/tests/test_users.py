@@ -1,5 +1,7 @@
 """`LastLayer` with what users bring: other modules and batches, targets of every kind, ONNX."""
 
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -228,6 +230,55 @@ def test_hugging_face(torch, kind):
     np.testing.assert_allclose(strange[:, 0], belief.predict(batch).unfamiliar, atol=1e-6)
     if kind == "encoder":
         assert belief.names == ["red", "green", "blue"]
+
+
+def test_a_callback_of_a_trainer(torch, tmp_path):
+    """The class of the README: the posterior belongs to the weights that training ends with."""
+    needs("transformers")
+    import transformers
+
+    torch.manual_seed(0)
+    module, ids = make_transformer("encoder"), torch.randint(1, 50, (120, 7))
+    labels = torch.tensor(LABELS[:120]).float()
+    rows = [{"input_ids": x, "labels": t} for x, t in zip(ids[:80], labels[:80], strict=True)]
+    code = (Path(__file__).parents[1] / "README.md").read_text("utf-8").split("```python\n")[2]
+    space = {"LastLayer": LastLayer}
+    exec(code.split("```")[0], space)
+    callback = space["Belief"]({"input_ids": ids[80:], "labels": labels[80:]})
+    options = {"max_steps": 3, "use_cpu": True, "report_to": [], "disable_tqdm": True}
+    arguments = transformers.TrainingArguments(str(tmp_path), save_strategy="no", **options)
+    transformers.Trainer(module, arguments, train_dataset=rows, callbacks=[callback]).train()
+    again = LastLayer.fit(module, rows_of(rows), validation=callback.validation)
+    found = callback.belief.predict({"input_ids": ids}).probability
+    np.testing.assert_allclose(again.predict({"input_ids": ids}).probability, found, atol=1e-3)
+    assert callback.belief.report.notes[1] == "held out: 40 rows given as validation"
+
+
+def rows_of(rows):
+    """The same rows as one batch."""
+    return {name: [row[name].tolist() for row in rows] for name in rows[0]}
+
+
+def test_a_module_with_steps_of_training(torch, net):
+    """What a LightningModule is to its caller: steps and optimisers beside `forward`."""
+
+    class Lightning(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.net, self.loss = net, torch.nn.BCEWithLogitsLoss()
+
+        def forward(self, x):
+            return self.net(x)
+
+        def training_step(self, batch, _):
+            return self.loss(self(batch[0]), batch[1])
+
+    module = Lightning().train()
+    found = LastLayer.fit(module, (PSI, LABELS), **QUICK)
+    plain = LastLayer.fit(net, (PSI, LABELS), **QUICK)
+    np.testing.assert_array_equal(found.posterior.mean, plain.posterior.mean)
+    assert module.training
+    assert found.report.notes[0] == "last layer: net.2 (8 → 3), found by tracing"
 
 
 OUTPUTS = ("probability", "unfamiliar")
