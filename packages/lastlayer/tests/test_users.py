@@ -7,7 +7,6 @@ import pandas as pd
 import pytest
 from scipy.sparse import csr_array
 
-import lastlayer
 from lastlayer import LastLayer
 from lastlayer.errors import UserError
 from needs import needs
@@ -39,7 +38,6 @@ def test_the_contract_of_features():
     far = belief.predict(PSI[:7] * 30)
     assert far.abstain(0.05).all()
     assert not belief.predict(PSI[HELD]).abstain(0.5).all()
-    assert lastlayer.sklearn.BayesianLogistic is lastlayer.sklearn.EnsembleKalmanClassifier
 
 
 def test_what_is_saved_is_the_same(tmp_path):

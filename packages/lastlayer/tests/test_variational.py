@@ -153,19 +153,6 @@ def test_the_flow_starts_nearer_than_the_prior() -> None:
     np.testing.assert_allclose(again, mean[:2], rtol=1e-4, atol=1e-4)
 
 
-def test_a_flow_starts_from_the_solution_for_a_similar_prior() -> None:
-    """Prior variance 1 from 1.1; in weights, since the coordinates w depend on the variance."""
-    wider, problem = make_problem(variance=1.1), make_problem()
-    near, expected = (fit_gaussian(each, SETTINGS) for each in (wider, problem))
-    scaled = near.mean * wider.prior_scale, near.factor * wider.prior_scale[:, None]
-    found = fit_gaussian(problem, SETTINGS, start=scaled)
-    again = fit_gaussian(problem, SETTINGS, start=(expected.mean, expected.factor))
-    assert_same(found, expected, 1e-3)
-    # one more where no step before the first says how fast residuals fall
-    assert found.steps.max() <= expected.steps.max() + 1
-    assert (again.steps == 0).all()  # it is within the tolerance where it starts
-
-
 @pytest.mark.usefixtures("compiled")
 def test_outputs_that_shared_products_cannot_solve_go_on_by_blocks() -> None:
     """Features of sizes 1 and 1e9: in float32 H has no digit left of the small ones."""

@@ -16,9 +16,8 @@ from lastlayer.errors import import_name
 if TYPE_CHECKING:
     from lastlayer.arguments import METHODS
     from lastlayer.head import LastLayer
-    from lastlayer.info import Info
     from lastlayer.network_flow import sample_network
-    from lastlayer.outcome import RunOptions, Snapshot
+    from lastlayer.outcome import Info, RunOptions, Snapshot
     from lastlayer.posterior import Posterior
     from lastlayer.predictions import Entropies, Prediction
     from lastlayer.problem import Likelihood
@@ -41,7 +40,7 @@ __all__ = [
 _HOME = {
     "METHODS": "arguments",
     "Entropies": "predictions",
-    "Info": "info",
+    "Info": "outcome",
     "LastLayer": "head",
     "Likelihood": "problem",
     "Posterior": "posterior",

@@ -52,9 +52,6 @@ def run(problem: Problem, config: DropoutConfig, settings: RunSettings) -> Outco
     outcome = Outcome(
         mean=np.empty((K, D), problem.dtype),
         particles=np.empty((K, J, D), problem.dtype),
-        converged=np.zeros(K, bool),
-        steps=np.zeros(K, int),
-        time=np.zeros(K),
         along_time=True,
         in_subspace=config.dropout_rate == 0,
     )

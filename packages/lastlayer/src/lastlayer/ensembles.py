@@ -44,12 +44,6 @@ def draw_whitened_noise(keys: PRNGKey, num_particles: int, rank: int) -> Float[A
     return noise
 
 
-def draw_noise(seed: int, outputs: range | np.ndarray, num_particles: int, rank: int) -> np.ndarray:
-    """Draw the noise of some outputs, always in double precision, which J = r + 1 requires."""
-    with jax.enable_x64(True):
-        return np.asarray(_draw_any_noise(make_keys(seed, outputs), num_particles, rank))
-
-
 def _draw_any_noise(keys: PRNGKey, num_particles: int, rank: int) -> Float[Array, "K r J"]:
     """Draw whitened noise where there are enough particles for it, else independent noise."""
     make = draw_whitened_noise if num_particles > rank else draw_standard_noise

@@ -29,7 +29,7 @@ from lastlayer.batches import (
 )
 from lastlayer.checks import fail
 from lastlayer.fitting import Head, fit_rows
-from lastlayer.info import Info
+from lastlayer.outcome import Info
 from lastlayer.posterior import Posterior, load_posterior
 from lastlayer.predictions import Prediction
 from lastlayer.report import SAVED, MissCurve, Report

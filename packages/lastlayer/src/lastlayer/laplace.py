@@ -37,11 +37,6 @@ def run(problem: Problem, config: FlowConfig, settings: RunSettings) -> Outcome:
     outcome = Outcome(
         mean=np.empty((K, D), problem.dtype),
         factor=np.empty((K, D, D), problem.dtype),
-        converged=np.zeros(K, bool),
-        steps=np.zeros(K, int),
-        time=np.full(K, np.nan),
-        mean_residual=np.zeros(K),
-        covariance_residual=np.zeros(K),
         stop_reason="the curvature still changes; narrow prior_variance or pass dtype='float64'",
     )
     groups = -(-K * problem.num_rows // TOGETHER)

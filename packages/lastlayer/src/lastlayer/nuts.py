@@ -98,7 +98,6 @@ def run(problem: Problem, config: NutsConfig, settings: RunSettings) -> Outcome:
         particles=particles,
         converged=r_hat <= R_HAT,
         steps=np.full(K, num_warmup + per_chain),
-        time=np.full(K, np.nan),
         stop_reason=f"R-hat is above {R_HAT}: more num_particles or, for warm-up, num_steps",
         notes=[f"{divergences} divergent trajectories"] * bool(divergences),
         chains=config.num_chains,

@@ -1,10 +1,12 @@
-"""The settings and the outcome of a run, which are the same for every method.
+"""The settings and the outcome of a run, which are the same for every method, and its diagnostics.
 
-Options of a single method are in the config class of that method.
+Options of a single method are in the config class of that method. `Info` holds the diagnostics as
+numbers and as one sentence that says whether to trust the run; docs/maths.md, "Diagnostics",
+explains them.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, NamedTuple
 
 import jax
@@ -30,6 +32,7 @@ class Snapshot(NamedTuple):
 TOO_FAR = 1 / 8
 CALLED_FAR = 0.95 * TOO_FAR
 UNKNOWN: Any = ()  # default of arrays that `Outcome` fills in
+YES_OR_NO = ("converged", "diverged", "refined")
 MOST_STEPS, MOST_EVIDENCE = 10**9, 1e9
 Observer = Callable[[Snapshot], None]
 Report = Callable[[int, int], None]  # the work done so far, and all of the work
@@ -120,9 +123,9 @@ class Outcome:
     covariance: np.ndarray | None = None  # (K, D, D), if estimated from more than the particles
     factor: Any = None  # (K, D, r), in the memory of the host or of a GPU
     particles: np.ndarray | None = None  # (K, J, D)
-    converged: np.ndarray  # (K,) bool
-    steps: np.ndarray  # (K,)
-    time: np.ndarray  # (K,) τ reached
+    converged: np.ndarray = UNKNOWN  # (K,) bool
+    steps: np.ndarray = UNKNOWN  # (K,)
+    time: np.ndarray = UNKNOWN  # (K,) τ reached; NaN where the method has no such time
     along_time: bool = False  # τ says how far the steps came, so that the verdict names it
     mean_residual: np.ndarray = UNKNOWN  # (K,) in posterior sd; NaN where the method has none
     covariance_residual: np.ndarray = UNKNOWN  # (K,)
@@ -143,14 +146,12 @@ class Outcome:
     refined: np.ndarray = UNKNOWN  # (K,) bool, outputs that were sampled exactly afterwards
 
     def __post_init__(self) -> None:
-        """Fill in what the method does not know: NaN; no output diverged or was refined."""
+        """Fill in what the method does not know, or not yet: NaN, no and 0."""
         K = len(self.mean)
-        for name in ("mean_residual", "covariance_residual", "r_hat", "ess", "covariance_shift"):
-            if getattr(self, name) is UNKNOWN:
-                setattr(self, name, np.full(K, np.nan))
-        for name in ("diverged", "refined"):
-            if getattr(self, name) is UNKNOWN:
-                setattr(self, name, np.zeros(K, bool))
+        for entry in fields(self):
+            if getattr(self, entry.name) is UNKNOWN:
+                unknown: Any = False if entry.name in YES_OR_NO else np.nan
+                setattr(self, entry.name, np.full(K, 0 if entry.name == "steps" else unknown))
 
 
 def is_far(outcome: Outcome) -> np.ndarray:
@@ -167,3 +168,142 @@ def make_keys(seed: int, outputs: range | np.ndarray) -> jax.Array:
 @compile_on_call()
 def _fold_in(root: jax.Array, numbers: jax.Array) -> jax.Array:
     return jax.vmap(lambda k: jax.random.fold_in(root, k))(numbers)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Info:
+    """Diagnostics of a run. Arrays have one entry per output.
+
+    `gaussian_enough` is False if the diagnostic found an output whose posterior a Gaussian does not
+    describe. It is True otherwise, also where nothing was checked: with `diagnose=False`, and for
+    methods that assume no Gaussian. `covariance_shift` is then NaN, and for a Gaussian method
+    `message` says that it was not checked.
+    """
+
+    method: str
+    converged: bool  # every output
+    message: str  # the verdict, in words
+    gaussian_enough: bool  # no output was found to be far from Gaussian; True if not checked
+    confined: bool  # J ≤ D: the ensemble could not leave the subspace it started in
+    repaired: int  # particles that diverged and were reset
+    output_converged: np.ndarray
+    diverged: np.ndarray  # outputs that a step which was too long threw out
+    steps: np.ndarray
+    time: np.ndarray  # τ reached; NaN where the method has no such time
+    mean_residual: np.ndarray  # of the fixed-point equations, in posterior sd, or as expected
+    covariance_residual: np.ndarray  # relative, Frobenius norm; likewise (`variational`)
+    covariance_shift: np.ndarray  # relative error of the Gaussian's variances; NaN: not checked
+    refined: np.ndarray  # outputs that were sampled exactly because a Gaussian is not enough
+    r_hat: np.ndarray  # of chains: rank-normalised split-R̂ of the worst weight; NaN: no chains
+    ess: np.ndarray  # effective sample size of the worst weight, bulk or tail; NaN: no chains
+    rank: int | None = None  # principal directions that were fitted; None: all
+    rank_error: float = 0.0  # how much too large variances of logits may be for that, on average
+    settings: dict[str, Any] = field(default_factory=dict)
+    versions: dict[str, str] = field(default_factory=dict)
+    seconds: float = 0.0
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields as plain values, for the header of a file.
+
+        Returns
+        -------
+        dict
+            Arrays are lists; `Info.from_dict` reads it back.
+        """
+        values = {entry.name: getattr(self, entry.name) for entry in fields(self)}
+        return values | {name: values[name].tolist() for name in PER_OUTPUT}
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> "Info":
+        """Build an info from the plain values that `to_dict` returns.
+
+        Parameters
+        ----------
+        values : dict
+            The fields by name; None in a list stands for NaN.
+
+        Returns
+        -------
+        Info
+            With arrays for the values of each output.
+        """
+        arrays = {
+            name: np.array([np.nan if v is None else v for v in values[name]])
+            for name in PER_OUTPUT
+        }
+        return cls(**values | arrays)
+
+
+PER_OUTPUT = [entry.name for entry in fields(Info) if entry.type is np.ndarray]
+
+
+def make_info(outcome: Outcome, shape: tuple[int, ...], **about: Any) -> Info:
+    """Return the diagnostics of a run; `about` holds the fields that an outcome does not have."""
+    confined = shape[1] <= shape[2] and outcome.in_subspace
+    names = {entry.name for entry in fields(Info)} - {"converged"}
+    copied: dict[str, Any] = {k: v for k, v in vars(outcome).items() if k in names}
+    return Info(
+        converged=bool(outcome.converged.all()),
+        message=_describe(outcome, shape, confined),
+        gaussian_enough=not is_far(outcome).any(),
+        confined=confined,
+        output_converged=outcome.converged,
+        **copied,
+        **about,
+    )
+
+
+def _describe_steps(outcome: Outcome) -> str:
+    """Say how many steps were taken and, where that says how far they came, the τ reached."""
+    count = int(np.median(outcome.steps))
+    if not count:
+        return "at once"
+    reached = f", τ = {np.median(outcome.time):.2g}" if outcome.along_time else ""
+    return f"in {count} step{'s' * (count != 1)}{reached}"
+
+
+def _describe_convergence(outcome: Outcome) -> list[str]:
+    """Say which outputs have diverged and which have not converged yet, with what to do."""
+    K, parts = len(outcome.converged), []
+    diverged, late = outcome.diverged, ~outcome.converged & ~outcome.diverged
+
+    def name(some: np.ndarray) -> str:
+        return f"{int(some.sum())} of {K} outputs" if K > 1 else "it"
+
+    if diverged.any():
+        what = f"{outcome.divergence}: {outcome.remedy}"
+        parts.append(f"do not trust this: {name(diverged)} {what}")
+    if late.any():
+        taken = f" {_describe_steps(outcome)}" if outcome.along_time else ""
+        what = f"did not converge{taken} ({outcome.stop_reason})"
+        parts.append(f"do not trust this yet: {name(late)} {what}")
+    return parts
+
+
+def _describe(outcome: Outcome, shape: tuple[int, ...], confined: bool) -> str:
+    """Return the verdict in one line, with what to do where something is wrong."""
+    K, J, D = shape
+    shift, far = outcome.covariance_shift, is_far(outcome)
+    missed = not outcome.converged.all()
+    parts = _describe_convergence(outcome) if missed else [f"converged {_describe_steps(outcome)}"]
+    if confined:
+        parts.append(
+            f"do not trust this: {J} particles cannot leave a {J - 1}-dimensional subspace of {D}: "
+            f"use num_particles > {D}"
+        )
+    elif J <= D and outcome.factor is not None:
+        parts.append(
+            f"mean and covariance are whole, but {J} particles span only {J - 1} of {D} dimensions"
+        )
+    if far.any() and not missed:
+        which = f"for {int(far.sum())} of {K} outputs " if K > 1 else ""
+        size = f"about {float(np.nanmax(shift)):.0%}" + " at worst" * (K > 1)
+        parts.append(f"{which}a Gaussian is not enough: its variances are off by {size}")
+        parts += ["these were sampled exactly" if K > 1 else "it was sampled exactly"] * bool(
+            outcome.refined.any()
+        )
+    elif np.isfinite(shift).all() and not missed:
+        parts.append("a Gaussian describes the posterior well")
+    if outcome.factor is not None and np.isnan(shift).all():
+        parts.append("whether a Gaussian is enough was not checked")
+    return "; ".join([*parts, *outcome.notes]) + "."

@@ -33,7 +33,7 @@ from lastlayer.files import (
     read_tensors,
     write_atomically,
 )
-from lastlayer.info import PER_OUTPUT, Info
+from lastlayer.outcome import PER_OUTPUT, Info
 from lastlayer.predictions import Entropies, Gaussian, Particles, Prediction, compute_logits
 from lastlayer.problem import Likelihood
 

@@ -23,9 +23,8 @@ from lastlayer.arguments import (
 from lastlayer.covariance import Draws, Root, find_subspace
 from lastlayer.ensembles import draw_particles
 from lastlayer.exact import refine as sample_exactly
-from lastlayer.info import make_info
 from lastlayer.machine import collect_versions, use_one_blas_thread
-from lastlayer.outcome import Outcome, RunSettings, is_far
+from lastlayer.outcome import Outcome, RunSettings, is_far, make_info
 from lastlayer.posterior import Posterior
 from lastlayer.prior import Choice, choose_prior
 from lastlayer.problem import Likelihood, Problem

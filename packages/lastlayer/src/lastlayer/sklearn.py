@@ -305,9 +305,6 @@ class BayesianMultilabel(_Bayesian):
     _takes_labels = True
 
 
-EnsembleKalmanClassifier, EnsembleKalmanMultilabel = BayesianLogistic, BayesianMultilabel  # once
-
-
 def neg_log_loss(estimator: Any, X: Any, y: Any, sample_weight: Any = None) -> float:
     """Return minus the mean log loss per answer, for `scoring=` of searches; larger is better.
 

@@ -91,19 +91,13 @@ def run(problem: Problem, config: FlowConfig, settings: RunSettings) -> Outcome:
     return fit_gaussian(problem, settings)
 
 
-def fit_gaussian(
-    problem: Problem, settings: RunSettings, rule: FlowRule = RULE, *, start: Fit | None = None
-) -> Outcome:
-    """Run the flow to maths (5); Laplace's approximation is a case of it.
+def fit_gaussian(problem: Problem, settings: RunSettings, rule: FlowRule = RULE) -> Outcome:
+    """Run the flow to maths (5).
 
-    It begins at `start`, means and factors of the weights as a run with another prior found them,
-    or at the prior. With many rows a part of them finds the way, where steps are cheap.
+    It begins at the prior; with many rows a part of them finds the way, where steps are cheap.
     """
     near = None
-    if start is not None:
-        scale = problem.prior_scale
-        near = (start[0] - problem.prior_mean) / scale, start[1] / scale[:, None]
-    elif settings.num_steps is None and problem.num_rows >= MANY_ROWS:
+    if settings.num_steps is None and problem.num_rows >= MANY_ROWS:
         rough = max(ROUGH_TOLERANCE, settings.tolerance)
         few = sample_rows(problem, ROW_SHARE)
         near = get_fit(fit_gaussian(few, replace(settings, tolerance=rough, report=None), rule))
@@ -332,15 +326,8 @@ def _keep_on_device(which: jax.Array, chosen: FlowState, other: FlowState) -> Fl
 def _prepare_outcome(problem: Problem) -> Outcome:
     """Return an outcome to fill in as outputs finish."""
     K, D = problem.num_outputs, problem.num_features
-    return Outcome(
-        mean=np.zeros((K, D), problem.dtype),
-        factor=np.zeros((K, D, D), problem.dtype),
-        converged=np.zeros(K, bool),
-        steps=np.zeros(K, int),
-        time=np.zeros(K),
-        mean_residual=np.zeros(K),
-        covariance_residual=np.zeros(K),
-    )
+    mean, factor = np.zeros((K, D), problem.dtype), np.zeros((K, D, D), problem.dtype)
+    return Outcome(mean=mean, factor=factor, time=np.zeros(K))
 
 
 def _collect(outcome: Outcome, places: np.ndarray, ending: Ending) -> None:
