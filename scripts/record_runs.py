@@ -76,7 +76,7 @@ def record_runs(
         copy = (folder / "claims.csv").read_text(encoding="utf-8")
         write_text_atomically(results / f"claims_{name}.csv", copy)
     if match is not None:
-        answer = (match / "answer.txt").read_text(encoding="utf-8").splitlines()
+        answer = read_toml(match / "match.toml")["answer"]
         command = "equivocal multiverse --match --out runs/match"
         content["match"] = {"command": command, "answer": answer}
     write_text_atomically(target, HEADER + tomli_w.dumps(content))

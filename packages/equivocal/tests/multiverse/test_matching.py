@@ -1,5 +1,7 @@
-"""Designs, facts and matching: hand-made tables, and a tiny design of the example world."""
+"""Designs, facts and matching: made-up tables, and a tiny design of the example world."""
 
+import json
+import tomllib
 from pathlib import Path
 
 import numpy as np
@@ -8,22 +10,22 @@ import pytest
 from tests.multiverse.test_multiverse import write_grid
 
 from equivocal.beliefs import NUM_PAIRS, collect_last_layer
-from equivocal.multiverse.answer import answer_in_words
-from equivocal.multiverse.designs import load_design
-from equivocal.multiverse.grid import SETTINGS, TRAINING, load_grid, make_point
-from equivocal.multiverse.item_choices import move_critical_word
-from equivocal.multiverse.readings import (
+from equivocal.multiverse.facts import (
     RULES,
     Reading,
+    answer_in_words,
     find_nearest,
     judge_facts,
     load_facts,
 )
-from equivocal.multiverse.run import GridResult, match_paper
+from equivocal.multiverse.grid import CHOICES, TRAINING, load_grid
+from equivocal.multiverse.run import match_paper
+from equivocal.multiverse.tasks import move_critical_word
 from equivocal.network import Run
 from equivocal.paper.claims import find_impossible_numbers
 from equivocal.paper.settings import load_study
 from equivocal.paper.tables import load_printed_values
+from equivocal.result import Result
 from equivocal.world import World
 from equivocal.world.items import load_stimuli
 from lastlayer.errors import UserError
@@ -46,29 +48,25 @@ critical_word = ["verb", "last"]
 
 
 def test_design_covers_what_the_paper_leaves_open_and_shares_trainings() -> None:
-    design = load_design("match", networks=4)
-    own, *points = design.points
-    assert own.weight_decay == 1e-7  # the study itself
-    for name, values in design.levels.items():
-        if name in (*TRAINING, *SETTINGS):
-            assert {getattr(point, name) for point in points} == set(values), name
-    for name in ("epochs", "num_steps", "dropout_rate", "prior_variance", "evidence"):
-        assert {getattr(point, name) for point in points} == {getattr(own, name)}, name
-    trainings = {tuple(getattr(point, name) for name in TRAINING) for point in points}
-    assert len(trainings) <= design.size.trainings < len(points) / 4
-    assert load_design("match", networks=4).points == design.points
-    assert design.study.training_settings.networks == 4
-
-
-def test_recipe_brings_its_own_training() -> None:
-    design = load_design("match")
-    for point in design.points:
-        training = make_point(design.study, point).settings.training_settings
+    grid = load_grid("match", networks=4)
+    own, *points = (point.varied for point in grid)
+    assert own["weight_decay"] == 1e-7  # the study itself
+    varied = {name for name in CHOICES if len({point[name] for point in points}) > 1}
+    assert not varied & {"epochs", "num_steps", "dropout_rate", "prior_variance", "evidence"}
+    assert {"recipe", "batch", "hidden", "num_particles", "rows", "critical_word"} < varied
+    counts = pd.Series([point["step_size"] for point in points]).value_counts()
+    assert len(counts) == 4
+    assert counts.between(56, 64).all()  # 64 each, but for points that are drawn twice
+    trainings = {tuple(point[name] for name in TRAINING) for point in points}
+    assert len(trainings) <= 32 < len(points) / 4
+    assert load_grid("match", networks=4) == grid
+    for point in grid:  # a recipe brings its own training
+        training = point.settings.training_settings
         assert {name: getattr(training, name) for name in TRAINING} == {
-            name: getattr(point, name) for name in TRAINING
+            name: point.varied[name] for name in TRAINING
         }
-        assert training.second_moment == (0.95 if point.recipe == "fast" else 0.999)
-        assert training.networks == 10
+        assert training.second_moment == (0.95 if training.recipe == "fast" else 0.999)
+        assert training.networks == 4
 
 
 def test_every_printed_number_is_a_fact_or_impossible() -> None:
@@ -147,7 +145,7 @@ def make_matches(**values: list[float]) -> pd.DataFrame:
     claims = [fact["id"] for fact in facts if fact["kind"] == "claim"]
     counts = {"met": table.sum(axis=1), "claims_met": table[claims].sum(axis=1)}
     counts["numbers_met"] = counts["met"] - counts["claims_met"]
-    own = load_design("match").points[0].model_dump() | {"rows": ["every word", "drawn pairs"]}
+    own = load_grid("match")[0].varied | {"rows": ["every word", "drawn pairs"]}
     return table.assign(key=["a", "b"], diverged=values.get("diverged", [0, 0]), **counts, **own)
 
 
@@ -191,23 +189,33 @@ def test_drawn_pairs_are_a_sample_of_all_questions(small_run: Run) -> None:
 
 
 @pytest.fixture(scope="module")
-def matched(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, GridResult]:
+def matched(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Result]:
     folder = tmp_path_factory.mktemp("match")
-    file = write_grid(folder, DESIGN)
-    return folder, match_paper(folder / "out", design=file)
+    return folder, match_paper(write_grid(folder, DESIGN), folder / "out")
 
 
-def test_design_is_run_and_summarised(matched: tuple[Path, GridResult]) -> None:
+def test_design_is_run_and_summarised(matched: tuple[Path, Result]) -> None:
     folder, result = matched
     table = result.tables["matches"]
-    assert len(table) == 2 * table["key"].nunique()  # verb and last word
-    assert (np.sign(table["logit_agent"]) == np.sign(table["effect_agent"])).mean() > 0.5
-    assert table.loc[table["critical_word"] == "verb", "met"].max() > 0
+    assert len(table) == table["key"].nunique() == 7  # the study, and 3 × 2
+    assert set(table["critical_word"]) == {"study", "verb", "last"}
     facts = [fact["id"] for fact in load_facts()]
     assert (table["met"] == (table[facts] == 1).sum(axis=1)).all()
+    assert table["met"].max() > 0
+    # changes of the main analysis, by the numbers of a record
+    key = table["key"].iloc[0]
+    record = json.loads((folder / "out" / "results" / f"{key}.json").read_text())
+    cell = next(
+        each
+        for each in record["cells"]
+        if (each["condition"], each["measure"]) == ("reversal", "indicated agent")
+    )
+    change = np.mean(cell["1.0"]) - np.mean(cell["mle"])
+    assert table["effect_agent"].iloc[0] == pytest.approx(change)
+    assert cell["0.01"] != cell["1.0"] != cell["5.0"]
     assert result.summary[0].split(":")[0] in ("Yes", "No", "In part", "Unknown")
-    for name in ("matches.csv", "tables/facts.csv", "answer.txt"):
-        assert (folder / "out" / name).exists()
+    written = tomllib.loads((folder / "out" / "match.toml").read_text())
+    assert written["answer"] == list(result.summary)
     weights = {Run.load(path).settings.weight_decay for path in (folder / "out/networks").iterdir()}
     assert weights == set(table["weight_decay"])
 
@@ -218,8 +226,4 @@ def test_wrong_design_is_explained(tmp_path: Path) -> None:
         (DESIGN.replace("trainings = 3", "trainings = 0"), "trainings"),
     ):
         with pytest.raises(UserError, match=message):
-            load_design(write_grid(tmp_path, text))
-    with pytest.raises(UserError, match="is a design and not a grid"):
-        load_grid("match")
-    with pytest.raises(UserError, match="is a grid and has no table"):
-        load_design("small")
+            load_grid(write_grid(tmp_path, text))

@@ -19,12 +19,9 @@ from equivocal.multiverse.effects import (
     tabulate_effects,
 )
 from equivocal.multiverse.grid import Point, load_grid
-from equivocal.multiverse.item_choices import find_all_items
 from equivocal.multiverse.run import run_multiverse
 from equivocal.network import Run
-from equivocal.paper.settings import load_study
-from equivocal.world import World, read_example
-from equivocal.world.items import load_stimuli
+from equivocal.world import read_example
 from lastlayer.errors import UserError
 
 STUDY = f"""
@@ -57,7 +54,6 @@ GRID = """
 study = "study.toml"
 [one_at_a_time]
 prior_variance = [1.0, 0.01]
-items = ["study", "all"]
 weight_decay = [1e-4, 0.01]
 rows = ["every word", "last word"]
 [factorial]
@@ -89,7 +85,7 @@ def test_grid_varies_one_at_a_time_and_in_all_combinations(tmp_path: Path) -> No
     own, *points = [point.varied for point in load_grid(write_grid(tmp_path))]
     assert (own["num_particles"], own["num_steps"], own["step_size"]) == (6, 3, "automatic")
     changed = [{name for name, value in one.items() if value != own[name]} for one in points]
-    alone = [{"prior_variance"}, {"items"}, {"weight_decay"}, {"rows"}]
+    alone = [{"prior_variance"}, {"weight_decay"}, {"rows"}]
     assert changed == [*alone, {"step_size"}, {"num_steps"}, {"num_steps", "step_size"}]
 
 
@@ -97,29 +93,9 @@ def test_shipped_grids_start_from_the_study() -> None:
     small, full = load_grid("small"), load_grid("full")
     assert small[0] == full[0]
     assert 30 <= len(small) <= 40
-    assert len(full) == 3456
+    assert len(full) == 1728
     assert small[0].settings.training_settings.networks == 2
     assert load_grid("small", networks=3)[0].settings.training_settings.networks == 3
-
-
-def test_point_is_a_study_with_changed_settings(tmp_path: Path) -> None:
-    text = GRID.replace('"last word"]', '"last word"]\nhidden = [20, 10]\ntaming = ["consistent"]')
-    points = load_grid(write_grid(tmp_path, text))
-    for point in points:
-        inference, varied = point.settings.inference, point.varied
-        paper = inference.samplers["paper"]
-        assert (paper.num_particles, paper.num_steps) == (6, varied["num_steps"])
-        step_size = None if varied["step_size"] == "automatic" else varied["step_size"]
-        options = {"step_size": step_size, "dropout_rate": 0.3, "taming": "consistent"}
-        assert paper.options == options
-        assert inference.central_prior == varied["prior_variance"]
-        assert inference.rows == varied["rows"]
-        training = point.settings.training_settings
-        assert (training.weight_decay, training.hidden) == (
-            varied["weight_decay"],
-            varied["hidden"],
-        )
-    assert {point.varied["hidden"] for point in points} == {20, 10}
 
 
 def test_row_is_the_effect_computed_by_hand(finished: Finished) -> None:
@@ -168,7 +144,7 @@ def test_every_choice_reaches_the_numbers(finished: Finished) -> None:
     _, _, table = finished
     assert table["effect_agent"].nunique() == len(table)
     assert len(list((finished[1] / "networks").iterdir())) == 2  # another weight decay
-    assert table.loc[table["items"] == "all", "num_items"].tolist() == [3]
+    assert (table["num_items"] == 2).all()
     fixed = table[table["step_size"] == 0.01]
     assert fixed["time"].tolist() == pytest.approx([0.03, 0.06])
 
@@ -183,7 +159,7 @@ def test_interrupted_run_ends_with_the_same_numbers(
     finished: Finished,
 ) -> None:
     grid, folder, table = finished
-    path = folder / "multiverse.csv"
+    path = folder / "tables" / "multiverse.csv"
     before = path.read_text()
     path.unlink()
     lost = folder / "results" / f"{table['key'].iloc[-1]}.json"
@@ -215,18 +191,6 @@ def test_summary_says_what_moves_the_effect(finished: Finished) -> None:
         *("effect", "low", "high"),
         *("num steps", "prior variance"),
     ]
-
-
-def test_all_items_of_the_paper_contain_the_eight(paper: World) -> None:
-    study = load_study("paper")
-    own = load_stimuli(study.stimuli_path, paper)
-    every = find_all_items(own, paper)
-    assert len(every.items) == 16
-    told = {(row.condition, row.utterance.tokens, row.critical) for row in every.rows.values()}
-    assert {(row.condition, row.utterance.tokens, row.critical) for row in own.rows.values()} < told
-    row = every.rows["reversal", "during dinner woman eats soup"]
-    assert str(row.utterance) == "during dinner soup eats woman"
-    assert row.tracked == {"agent": "soup", "patient": "woman"}
 
 
 @pytest.mark.parametrize(

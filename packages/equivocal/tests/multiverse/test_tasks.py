@@ -33,7 +33,7 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def read_effects(folder: Path) -> pd.DataFrame:
-    return pd.read_csv(folder / "multiverse.csv").select_dtypes(float)
+    return pd.read_csv(folder / "tables" / "multiverse.csv").select_dtypes(float)
 
 
 @pytest.mark.longer

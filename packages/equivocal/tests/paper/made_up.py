@@ -1,9 +1,6 @@
 """Made-up data in the format of a study's files, for tests of figures."""
 
-import itertools
-
 import numpy as np
-import pandas as pd
 import xarray as xr
 from scipy.special import expit
 
@@ -108,11 +105,3 @@ def exact() -> xr.Dataset:
         {name: (("network", "question"), value) for name, value in values.items()},
         coords={"network": [0, 1, 2], "question": labels},
     )
-
-
-def specifications() -> pd.DataFrame:
-    """Return twelve analyses in random order, with effects above, below and around zero."""
-    choices = itertools.product([25, 100, 50], ["rule", 1e-3], [0.0, 0.3])
-    table = pd.DataFrame(choices, columns=["particles", "step", "dropout"])
-    effect = np.random.default_rng(3).permutation(np.linspace(-0.05, 0.1, len(table)))
-    return table.assign(effect=effect, low=effect - 0.02, high=effect + 0.02)

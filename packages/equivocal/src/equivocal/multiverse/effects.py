@@ -1,4 +1,4 @@
-"""The paper's central effect at every point of a grid.
+"""The paper's central effect at every point of a grid: its table, its figure, and words.
 
 A multiverse asks whether the effect depends on choices that the paper leaves open:
 
@@ -8,102 +8,37 @@ at the critical word of the last condition (reversals), averaged over networks a
 `high` are the 95 % interval by Student's t over the networks' means, since the cells of one network
 are not independent; with a single network there is none. Points share networks, so how many
 intervals lie above zero is a description of the grid and not a test.
-`_measure_effect` measures a point; `equivocal.multiverse.grid` makes the points.
 """
 
-from collections.abc import Sequence
-from dataclasses import asdict
-from functools import lru_cache
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy.special import expit
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
-from equivocal.beliefs import LayerRows, collect_last_layer, infer_posterior
+from equivocal.figure_style import COLOURS, apply_style
 from equivocal.multiverse.grid import CHOICES, Point
-from equivocal.multiverse.item_choices import choose_items
-from equivocal.multiverse.tasks import Task
-from equivocal.network import Run
-from equivocal.paper.activations import collect_features, list_questions
+from equivocal.multiverse.tasks import MAIN, STATE
 from equivocal.statistics.summaries import compare_pairs
-from equivocal.store.store import POSTERIOR_CODE, hash_content, hash_files
-from equivocal.world import World
-from equivocal.world.items import load_stimuli
-from lastlayer import Posterior
 
-# what the result of a point depends on
-GRID_CODE = (
-    *POSTERIOR_CODE,
-    *(f"equivocal/{part}" for part in ("truth.py", "statistics", "paper", "multiverse")),
-)
-STATE = ("time", "converged", "diverged")  # keys of `describe_state`
+INTERVAL = ("effect", "low", "high")  # the columns of a specification table besides choices
 
 
-def make_effect_tasks(points: Sequence[Point]) -> dict[str, Task]:
-    """Make a task for each point of a multiverse, by a hash of all that its result depends on."""
-    study = points[0].settings
-    world, source = World.load(study.world_source), study.stimuli_path
-    own = load_stimuli(source, world)
-    condition, stimuli_key = own.conditions[-1], hash_files(source)
-    tasks = {}
-    for point in points:
-        training, inference = point.settings.training_settings, point.settings.inference
-        reading = (point.varied["items"], point.varied["critical_word"])
-        asked = list_questions(choose_items(own, world, *reading), condition)
-        what = [asdict(training), world.fingerprint, stimuli_key, condition]
-        sampler = inference.samplers["paper"].model_dump()
-        key = hash_content(point.varied, sampler, inference.seed, *what, code=GRID_CODE)
-        tasks[key] = Task(world, training, _measure_effect, (point, asked))
-    return tasks
-
-
-def _measure_effect(networks: Path, point: Point, asked: pd.DataFrame) -> dict[str, Any]:
-    """Measure the effect at one point, on a worker."""
-    inference = point.settings.inference
-    run, layers = load_run(networks), collect_layers(networks, inference.rows)
-    column, units = pd.factorize(asked["unit"])
-    units_watched = [run.world.units.index(unit) for unit in units]
-    trained, bayes, posteriors = [], [], []
-    for index, network in enumerate(run.networks):
-        # units that are not watched would cost time and change nothing
-        layer = layers[index].select(units_watched)
-        sampler, seed = inference.samplers["paper"], inference.get_seed(index)
-        posterior = infer_posterior(layer, sampler, inference.central_prior, seed, diagnose=False)
-        psi = collect_features(network, asked)
-        trained.append(expit((psi * layer.trained[column]).sum(axis=1).astype(float)))
-        bayes.append(posterior.predict_proba(psi)[np.arange(len(psi)), column].astype(float))
-        posteriors.append(posterior)
-    row = {**point.varied, "networks": len(posteriors), "num_items": asked["item"].nunique()}
-    for role in asked["probe"].unique():
-        here = (asked["probe"] == role).to_numpy()
-        cells = average_cells(*(np.stack(values)[:, here] for values in (trained, bayes)))
-        row |= {f"{name}_{role}": value for name, value in cells.items()}
-    return row | describe_state(posteriors)
-
-
-def describe_state(posteriors: Sequence[Posterior]) -> dict[str, float]:
-    """Return the state of the samplers of all networks at their end, by the names of `STATE`."""
-    infos = [posterior.info for posterior in posteriors]
-    return {
-        "time": float(np.median([info.time for info in infos])),  # τ reached
-        "converged": all(info.converged for info in infos),
-        "diverged": int(sum(info.diverged.sum() for info in infos)),  # units of all networks
-    }
-
-
-@lru_cache(maxsize=1)  # points that share networks are run one after the other
-def load_run(networks: Path) -> Run:
-    """Load trained networks, on a worker."""
-    return Run.load(networks)
-
-
-@lru_cache(maxsize=3)  # one for each kind of rows
-def collect_layers(networks: Path, rows: str) -> list[LayerRows]:
-    """Collect the rows of every network, on a worker."""
-    run = load_run(networks)
-    return [collect_last_layer(run, network, rows) for network in run.networks]
+def tabulate_points(points: Sequence[Point], records: Mapping[str, Any]) -> pd.DataFrame:
+    """Tabulate each point's choices, the effect of each role, and the state of the sampler."""
+    rows = []
+    for point, (key, record) in zip(points, records.items(), strict=True):
+        row: dict[str, Any] = {"key": key, **point.varied}
+        for cell in record["cells"]:
+            trained, bayes = (np.array(cell[name]) for name in ("mle", MAIN))
+            row |= dict(zip(("networks", "num_items"), trained.shape, strict=True))
+            role = cell["measure"].removeprefix("indicated ")
+            found = average_cells(trained, bayes).items()
+            row |= {f"{name}_{role}": value for name, value in found}
+        rows.append(row | {name: record[name] for name in STATE})
+    return pd.DataFrame(rows)
 
 
 def average_cells(trained: np.ndarray, bayes: np.ndarray) -> dict[str, float]:
@@ -158,3 +93,70 @@ def describe_effects(table: pd.DataFrame) -> tuple[str, ...]:
     diverged = (table["diverged"] > 0).sum()
     counts = f"{table['networks'].iloc[0]} networks; {table['converged'].sum()} specifications"
     return (*said, f"{counts} converged and {diverged} diverged in some unit.")
+
+
+@apply_style()
+def draw_specification_curve(table: pd.DataFrame) -> Figure:
+    """Draw the effects of all analyses in order of size, and below them the choices behind each.
+
+    Parameters
+    ----------
+    table : DataFrame
+        A row for each analysis: `effect`, `low`, `high`, and a column for each choice.
+    """
+    ordered = table.sort_values("effect", kind="stable", ignore_index=True)
+    choices = [str(name) for name in table.columns if name not in INTERVAL]
+    rows = [
+        (name, value) for name in choices for value in sorted(table[name].unique(), key=_rank_value)
+    ]
+    figure = Figure(figsize=(7, 2.4 + 0.19 * len(rows)))
+    ratios = (2.2, 0.19 * len(rows) + 0.1)
+    top, bottom = figure.subplots(2, 1, sharex=True, height_ratios=ratios)
+    _draw_curve(top, ordered)
+    x = np.arange(len(ordered))
+    for height, (name, value) in enumerate(rows):
+        chosen = x[(ordered[name] == value).to_numpy()]
+        bottom.plot(chosen, np.full(len(chosen), height), "|", ms=5, mew=1.1, color="0.15")
+        if choices.index(name) % 2 == 0:
+            bottom.axhspan(height - 0.5, height + 0.5, color="0.93", lw=0, zorder=0)
+    bottom.set_yticks(range(len(rows)), [f"{name}: {_format(value)}" for name, value in rows])
+    bottom.tick_params(axis="y", length=0, labelsize=7.5)
+    bottom.set(ylim=(len(rows) - 0.5, -0.5), xlabel=f"{len(ordered)} analyses, by effect")
+    bottom.set_xticks([])
+    bottom.spines[:].set_visible(False)
+    return figure
+
+
+def _draw_curve(axes: Axes, ordered: pd.DataFrame) -> None:
+    size = float(np.clip(250 / len(ordered), 1.5, 5))
+    groups = (
+        (ordered["low"] > 0, COLOURS[0], "o", "interval above zero"),
+        (ordered["high"] < 0, COLOURS[1], "s", "interval below zero"),
+        ((ordered["low"] <= 0) & (ordered["high"] >= 0), "0.55", "D", "interval includes zero"),
+        (ordered["low"].isna(), "0.55", "D", "no interval, one network"),
+    )
+    for chosen, colour, marker, label in groups:
+        part = ordered[chosen]
+        if len(part):
+            axes.vlines(part.index, part["low"], part["high"], color=colour, lw=0.9, alpha=0.6)
+            axes.plot(part.index, part["effect"], marker, ms=size, color=colour, label=label)
+    axes.axhline(0, color="0.3", lw=0.8, zorder=0)
+    sizes = ordered["effect"].abs()
+    typical = float(sizes.median())
+    if (
+        typical > 0 and sizes.max() > 100 * typical
+    ):  # on a linear axis most effects would lie on zero
+        axes.set_yscale("symlog", linthresh=typical / 10)
+    axes.set_ylabel("effect: activation,\nBayesian − trained (MLE)")
+    axes.tick_params(axis="x", length=0)
+    axes.legend(loc="upper left")
+
+
+def _rank_value(value: object) -> tuple[bool, float, str]:
+    """Return a sorting key: numbers by size, then words in alphabetical order."""
+    size = float(value) if isinstance(value, int | float | np.number) else None
+    return size is None, size or 0.0, str(value)
+
+
+def _format(value: object) -> str:
+    return f"{value:g}" if isinstance(value, float | np.floating) else str(value)

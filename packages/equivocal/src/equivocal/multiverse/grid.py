@@ -6,10 +6,16 @@
     prior_variance = [1.0, 0.01]
     [factorial]                # all combinations of these
     num_steps = [17, 50]
+    [design]                   # or points spread over all choices at once
+    trainings = 32             # P, spread over the choices about training
+    posteriors = 8             # Q for each training, spread over the choices about the posterior
+    [levels]                   # the values of a design
+    weight_decay = [0.0, 1e-6, 1e-4]
 
-The study's own specification comes first, whether the file lists its values or not. A new choice is
-a field of `Specification` and an entry of `TRAINING`, `SETTINGS` or `READING`. Designs, which draw
-from lists of values instead of combining them, are in `designs`.
+The study's own specification comes first, whether the file lists its values or not. Training takes
+most of the time, so P trainings of a design serve P × Q posteriors; every value of a choice is
+drawn equally often, in random order. A new choice is a field of `Specification` and an entry of
+`TRAINING` or `SETTINGS`.
 """
 
 from collections.abc import Iterator
@@ -18,8 +24,9 @@ from importlib import resources
 from itertools import product
 from math import prod
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, TypeVar
+from typing import Any, Literal, NamedTuple
 
+import numpy as np
 from pydantic import Field
 
 from equivocal.beliefs import Positive, RowsOfPosterior, SettingsTable
@@ -35,7 +42,7 @@ from lastlayer.errors import UserError
 __all__ = ["CHOICES", "Point", "Specification", "load_grid"]
 
 GRIDS = resources.files("equivocal.multiverse") / "grids"
-MOST_POINTS = 100_000  # the full multiverse has 3,456
+MOST_POINTS = 100_000  # the full multiverse has 1,728
 
 
 class Point(NamedTuple):
@@ -65,13 +72,11 @@ class Specification(SettingsTable):
     rows: RowsOfPosterior
     evidence: Positive | Literal["sentence"]  # b, the weight of every row
     critical_word: Literal["study", "verb", "last"]  # where activations are read
-    items: Literal["study", "all"]  # the study's own, or all of its world that are built alike
 
 
 CHOICES = tuple(Specification.model_fields)
 # choices about the training, by their names in `TrainingSettings`
 TRAINING = ("recipe", "decay", "weight_decay", "loss", "batch", "epochs", "patience", "hidden")
-READING = ("critical_word", "items")  # where answers are read; they are no settings of a study
 SETTINGS = {  # choices about the posterior, and the settings of a study that they change
     "num_particles": "inference.samplers.paper.num_particles",
     "num_steps": "inference.samplers.paper.num_steps",
@@ -84,26 +89,21 @@ SETTINGS = {  # choices about the posterior, and the settings of a study that th
 }
 
 
-class GridFile(SettingsTable):
-    """The key that every grid file has: the study that is varied."""
+class DesignSize(SettingsTable):
+    """The numbers of points of a design."""
 
+    trainings: int = Field(default=32, ge=1, le=10_000)  # P
+    posteriors: int = Field(default=8, ge=1, le=10_000)  # Q, for each training
+    seed: int = Field(default=0, ge=0)
+
+
+class _GridFile(SettingsTable):
     study: str = "paper"
-
-
-class _MultiverseFile(GridFile):
     networks: int = Field(default=2, ge=1, le=10_000)
     one_at_a_time: dict[str, list[Any]] = Field(default={})
     factorial: dict[str, list[Any]] = Field(default={})
-
-
-_File = TypeVar("_File", bound=GridFile)
-
-
-def read_grid_file(path: Path, model: type[_File]) -> tuple[_File, str | Path]:
-    """Read a grid file; return its content and the study that it names, as a preset or a path."""
-    file = validate(model, read_toml(path), "key", f"{path}: ")
-    beside = resolve_inside(path.parent, file.study, "study")
-    return file, beside if beside.is_file() or beside.suffix == ".toml" else file.study
+    design: DesignSize = Field(default=DesignSize())
+    levels: dict[str, list[Any]] = Field(default={})
 
 
 def _combine(lists: dict[str, list[Any]], where: str) -> Iterator[dict[str, Any]]:
@@ -116,13 +116,40 @@ def _combine(lists: dict[str, list[Any]], where: str) -> Iterator[dict[str, Any]
     return (dict(zip(lists, values, strict=True)) for values in product(*lists.values()))
 
 
+def _spread(levels: dict[str, list[Any]], size: DesignSize) -> Iterator[dict[str, Any]]:
+    """Yield the changes of a design: P trainings, and Q posteriors for each."""
+    rng = np.random.default_rng(size.seed)
+    about, rest = (
+        {name: values for name, values in levels.items() if (name in TRAINING) == first}
+        for first in (True, False)
+    )
+    posteriors = iter(_draw(rest, size.trainings * size.posteriors, rng))
+    for training in _draw(about, size.trainings, rng):
+        for _ in range(size.posteriors):
+            yield training | next(posteriors)
+
+
+def _draw(
+    levels: dict[str, list[Any]], number: int, rng: np.random.Generator
+) -> list[dict[str, Any]]:
+    """Draw points in which every value of a choice occurs equally often."""
+    places = {
+        name: rng.permutation(np.arange(number) * len(values) // number)
+        for name, values in levels.items()
+    }
+    return [
+        {name: values[places[name][row]] for name, values in levels.items()}
+        for row in range(number)
+    ]
+
+
 def load_grid(name_or_path: str | Path, networks: int | None = None) -> tuple[Point, ...]:
-    """Load the grid of a multiverse.
+    """Load the points of a grid.
 
     Parameters
     ----------
     name_or_path : str or Path
-        "small", "full" or the path of a TOML file.
+        "small", "full", "match" or the path of a TOML file.
     networks : int, optional
         Replaces the number of networks given in the file.
 
@@ -137,17 +164,20 @@ def load_grid(name_or_path: str | Path, networks: int | None = None) -> tuple[Po
         Where the file is wrong, before any work is done.
     """
     path = find_named_file(name_or_path, GRIDS, "grid")
-    if "design" in read_toml(path):
-        raise UserError(f"{path} is a design and not a grid; run it with --match.")
-    file, source = read_grid_file(path, _MultiverseFile)
+    file = validate(_GridFile, read_toml(path), "key", f"{path}: ")
+    beside = resolve_inside(path.parent, file.study, "study")
+    source = beside if beside.is_file() or beside.suffix == ".toml" else file.study
     study = load_study(source, {"training.networks": networks or file.networks})
     own = find_own_choices(study)
-    alone = check_choices(file.one_at_a_time, own, f"{path}, one_at_a_time")
-    crossed = check_choices(file.factorial, own, f"{path}, factorial")
+    alone, crossed, levels = (
+        check_choices(getattr(file, part), own, f"{path}, {part}")
+        for part in ("one_at_a_time", "factorial", "levels")
+    )
     changes = [
         {},
         *({name: value} for name, values in alone.items() for value in values),
         *_combine(crossed, f"{path}, factorial"),
+        *(_spread(levels, file.design) if levels else ()),
     ]
     varied = dict.fromkeys(change_specification(own, study, change) for change in changes)
     if len(varied) == 1:
@@ -204,7 +234,6 @@ def find_own_choices(study: StudySettings) -> Specification:
         rows=study.inference.rows,
         evidence=sampler.evidence,
         critical_word="study",
-        items="study",
     )
 
 

@@ -7,43 +7,21 @@ an interrupted run, also on another machine.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from time import perf_counter
+from typing import Any
 
-import pandas as pd
-
-from equivocal.multiverse import effects, readings
-from equivocal.multiverse.answer import answer_in_words
-from equivocal.multiverse.designs import Design, load_design
+from equivocal.multiverse import effects, facts
 from equivocal.multiverse.grid import Point, load_grid
-from equivocal.multiverse.tasks import open_begin, run_missing
+from equivocal.multiverse.tasks import make_tasks, open_begin, run_missing
 from equivocal.paper.claims import find_impossible_numbers
-from equivocal.result import Figures, Result, write_tables
-from equivocal.store.files import write_text_atomically
+from equivocal.result import Figures, Result, describe_run
 from equivocal.store.locks import hold_folder
 
-__all__ = [
-    "GridResult",
-    "MultiverseResult",
-    "match_paper",
-    "run_multiverse",
-]
+__all__ = ["MultiverseResult", "match_paper", "run_multiverse"]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class GridResult(Result):
-    """A result whose main table, of the same name, is written beside tables/ with all digits."""
-
-    def write(self, folder: str | Path) -> None:
-        """Write NAME.csv with all digits, the other tables to tables/, and the figures."""
-        folder, others = Path(folder), dict(self.tables)
-        text = others.pop(self.name).to_csv(index=False)
-        write_text_atomically(folder / f"{self.name}.csv", text)
-        write_tables(folder / "tables", others)
-        write_text_atomically(folder / "answer.txt", "\n".join(self.summary) + "\n")
-        self.save_figures(folder)
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class MultiverseResult(GridResult):
+class MultiverseResult(Result):
     """The effect under every specification, in `.tables["multiverse"]`.
 
     The other table: `effects`, the distribution of the effect.
@@ -51,15 +29,12 @@ class MultiverseResult(GridResult):
 
     def draw(self) -> Figures:
         """Draw a specification curve for each role."""
-        from equivocal.multiverse.figures import draw_specification_curve
-
-        table = self.tables["multiverse"]
-        return {
-            "specification_curve" + (f"_{role}" if number else ""): draw_specification_curve(
-                effects.make_curve_table(table, role)
-            )
-            for number, role in enumerate(effects.list_roles(table))
-        }
+        table, figures = self.tables["multiverse"], dict[str, Any]()
+        for number, role in enumerate(effects.list_roles(table)):
+            name = "specification_curve" + f"_{role}" * (number > 0)
+            curve = effects.make_curve_table(table, role)
+            figures[name] = effects.draw_specification_curve(curve)
+        return figures
 
 
 def run_multiverse(
@@ -76,7 +51,7 @@ def run_multiverse(
     grid : sequence of Point, str or Path
         Points, "small", "full", or a grid file.
     out : str or Path
-        The folder for multiverse.csv, tables/, figures/, and finished points.
+        The folder for tables/, figures/, and finished points.
     workers : int, optional
         How many processes of this machine work; None: one for each core.
     scheduler : str, optional
@@ -87,67 +62,67 @@ def run_multiverse(
     MultiverseResult
         `.tables["multiverse"]` has a row per specification, in the order of the grid.
     """
+    began, folder = perf_counter(), Path(out)
     points = load_grid(grid) if isinstance(grid, str | Path) else grid
-    folder, tasks = Path(out), effects.make_effect_tasks(points)
+    tasks = make_tasks(points, everything=False)
     with hold_folder(folder), open_begin(folder, workers, scheduler) as begin:
-        done = run_missing(tasks, folder, begin, "multiverse")
-        table = pd.DataFrame([{"key": key, **row} for key, row in done.items()])
+        records = run_missing(tasks, folder, begin, "multiverse")
+        table = effects.tabulate_points(points, records)
+        summary = effects.describe_effects(table)
         result = MultiverseResult(
             name="multiverse",
-            tables={
-                "multiverse": table,
-                "effects": effects.tabulate_effects(table),
-            },
-            settings=points[0].settings.to_dict(),
-            summary=effects.describe_effects(table),
+            tables={"multiverse": table, "effects": effects.tabulate_effects(table)},
+            settings=_describe(began, points, summary),
+            summary=summary,
         )
         result.write(folder)
     return result
 
 
 def match_paper(
+    grid: Sequence[Point] | str | Path = "match",
     out: str | Path = "runs/match",
     *,
-    design: Design | str | Path = "match",
-    quick: bool = False,
     workers: int | None = 1,
     scheduler: str | None = None,
-) -> GridResult:
+) -> Result:
     """Ask which specifications give which of the paper's results.
 
     Parameters
     ----------
-    out : str or Path
-        The folder for matches.csv, tables/, figures/, and finished specifications.
-    design : Design, str or Path
-        A design, "match", or a file of a design.
-    quick : bool
-        A few small networks, only to check that it works; do not report the results.
-    workers, scheduler
+    grid, out, workers, scheduler
         As in `run_multiverse`.
 
     Returns
     -------
-    GridResult
-        `.tables["matches"]` has a row for each specification and reading, `facts` how many
-        specifications meet each, `impossible` printed numbers that no data can give (not counted).
-        The answer is `.summary[0]`.
+    Result
+        `.tables["matches"]` has a row for each specification, `facts` how many specifications meet
+        each, `impossible` printed numbers that no data can give (not counted). The answer is
+        `.summary[0]`.
     """
-    design = design if isinstance(design, Design) else load_design(design, quick=quick)
-    folder, tasks = Path(out), readings.make_reading_tasks(design)
+    began, folder = perf_counter(), Path(out)
+    points = load_grid(grid) if isinstance(grid, str | Path) else grid
+    tasks = make_tasks(points, everything=True)
     with hold_folder(folder), open_begin(folder, workers, scheduler) as begin:
         records = run_missing(tasks, folder, begin, "match")
-        points = dict(zip(tasks, design.points, strict=True))
-        matches = readings.tabulate_matches(points, records)
-        result = GridResult(
-            name="matches",
+        matches = facts.tabulate_matches(points, records)
+        summary = facts.answer_in_words(matches)
+        result = Result(
+            name="match",
             tables={
                 "matches": matches,
-                "facts": readings.tabulate_facts(matches),
+                "facts": facts.tabulate_facts(matches),
                 "impossible": find_impossible_numbers(),
             },
-            settings=design.study.to_dict(),
-            summary=answer_in_words(matches),
+            settings=_describe(began, points, summary),
+            summary=summary,
         )
         result.write(folder)
     return result
+
+
+def _describe(began: float, points: Sequence[Point], answer: tuple[str, ...]) -> dict[str, Any]:
+    """Describe a run for its TOML file."""
+    study = points[0].settings
+    networks = study.training_settings.networks
+    return describe_run(began, study=study.name, networks=networks, answer=list(answer))

@@ -1,6 +1,12 @@
-"""Run the points of a grid: networks are trained once, each result is saved as it arrives.
+"""What is measured at the points of a grid, and who measures it.
 
-    FOLDER/results/KEY.json     the result of a point
+A record holds activations (networks, items) at the critical word, by condition and measure
+(`equivocal.paper.tables`), of the trained networks and of the posterior. A multiverse needs the
+indicated words of reversals; a match needs every measure, and appendix D's priors: 0.01, 1 and 5
+times the prior variance of the point. Networks are trained once, each record is saved as it
+arrives:
+
+    FOLDER/results/KEY.json     the record of a point
     FOLDER/networks/KEY/        networks, by world and training settings
     FOLDER/records/             keys and checksums of the results (`equivocal.store.store`)
 
@@ -10,26 +16,48 @@ Python's JSON preserves every float exactly, and `NaN` as `NaN`.
 """
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
+from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pandas as pd
+from scipy.special import expit
+
+from equivocal.beliefs import LayerRows, collect_last_layer, infer_posterior
+from equivocal.multiverse.grid import Point
 from equivocal.network import Run, TrainingSettings, train
 from equivocal.network.storage import hash_run
+from equivocal.paper.activations import collect_features
+from equivocal.paper.study import list_non_relevant
+from equivocal.paper.tables import list_measures
 from equivocal.progress import announce, progress
 from equivocal.store import read_json
 from equivocal.store.files import write_text_atomically
-from equivocal.store.store import Store, hash_code
+from equivocal.store.store import POSTERIOR_CODE, Store, hash_code, hash_content, hash_files
 from equivocal.workers import Begin, count_workers, open_workers
 from equivocal.world import World
+from equivocal.world.items import Item, Items, load_stimuli
+from lastlayer import Posterior
 from lastlayer.errors import UserError
 
-__all__ = ["Task", "open_begin", "run_missing"]
+__all__ = ["Task", "make_tasks", "open_begin", "run_missing"]
 
 PATIENCE = 5.0  # seconds to wait for an answer of a scheduler
+PRIORS = (0.01, 1.0, 5.0)  # factors of the point's prior variance, from appendix D
+MAIN = "1.0"  # factor of the prior variance in the main analysis
+SCORES = ("unit_accuracy", "exact_match")
+STATE = ("time", "converged", "diverged")  # keys of `describe_state`
+PLACE = ["condition", "measure"]
+# what the record of a point depends on
+GRID_CODE = (
+    *POSTERIOR_CODE,
+    *(f"equivocal/{part}" for part in ("truth.py", "statistics", "paper", "multiverse")),
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,6 +83,145 @@ class Task:
     def locate_networks(self, folder: Path) -> Path:
         """Return the folder of the networks; its name is a hash of all that they depend on."""
         return folder.resolve() / "networks" / hash_run(self.world, self.training)
+
+
+def make_tasks(points: Sequence[Point], *, everything: bool) -> dict[str, Task]:
+    """Make a task for each point, by a hash of all that its record depends on.
+
+    Parameters
+    ----------
+    points : sequence of Point
+        The first is the study's own.
+    everything : bool
+        Every measure at every prior, or the indicated words of the last condition at the main one.
+    """
+    study = points[0].settings
+    world, source = World.load(study.world_source), study.stimuli_path
+    own, tasks = load_stimuli(source, world), {}
+    data = [world.fingerprint, hash_files(source), study.stimuli.non_relevant, everything]
+    for point in points:
+        training, inference = point.settings.training_settings, point.settings.inference
+        items = move_critical_word(own, world, point.varied["critical_word"])
+        asked = _list_questions(items, list_non_relevant(own, study) if everything else [])
+        if not everything:
+            indicated = asked["measure"].str.startswith("indicated")
+            asked = asked[indicated & (asked["condition"] == own.conditions[-1])]
+        sampler = inference.samplers["paper"].model_dump()
+        how = [sampler, inference.seed, asdict(training), PRIORS]
+        key = hash_content(point.varied, *how, *data, code=GRID_CODE)
+        priors = PRIORS if everything else (float(MAIN),)
+        tasks[key] = Task(world, training, measure_cells, (point, asked, priors))
+    return tasks
+
+
+def move_critical_word(stimuli: Items, world: World, to: str) -> Items:
+    """Return the same sentences with the "verb", or their "last" word, as critical word.
+
+    The verb is the first constituent without a marker that fills none of the tracked roles.
+
+    Raises
+    ------
+    UserError
+        Where a sentence has no such constituent.
+    """
+    if to == "study":
+        return stimuli
+    rows = {
+        place: replace(row, critical=len(row.utterance) if to == "last" else _find_verb(row, world))
+        for place, row in stimuli.rows.items()
+    }
+    return replace(stimuli, rows=rows)
+
+
+def _find_verb(row: Item, world: World) -> int:
+    tracked = [world.units.index(unit) for unit in row.tracked.values()]
+    for position, part in enumerate(row.utterance, start=1):
+        if not part.marker and not world.find_filler_units(part.word)[tracked].any():
+            return position
+    raise UserError(
+        f"critical_word = 'verb' needs a verb in {str(row.utterance)!r}: a constituent without a "
+        "marker that fills none of the tracked roles; leave it out."
+    )
+
+
+def _list_questions(items: Items, others: Sequence[str]) -> pd.DataFrame:
+    """List every measure of every sentence, with its probe, units and the words so far."""
+    tracked = {
+        condition: {item: items.rows[condition, item].tracked for item in items.items}
+        for condition in items.conditions
+    }
+    rows = []
+    for condition, item, measure, probe, units in list_measures(tracked, others):
+        heard = items.rows[condition, item]
+        said = heard.utterance.first(heard.critical)
+        rows.append((condition, measure, item, probe, units, said))
+    return pd.DataFrame(rows, columns=[*PLACE, "item", "probe", "units", "heard"])
+
+
+def measure_cells(
+    networks: Path, point: Point, asked: pd.DataFrame, priors: Sequence[float]
+) -> dict[str, Any]:
+    """Measure a point, on a worker."""
+    inference, run = point.settings.inference, load_run(networks)
+    names = list(dict.fromkeys(unit for units in asked["units"] for unit in units))
+    watched = [run.world.units.index(unit) for unit in names]
+    sets = [[names.index(unit) for unit in units] for units in asked["units"]]
+    answers: dict[str, list[np.ndarray]] = {name: [] for name in ("mle", *map(str, priors))}
+    main = []  # posteriors of the main analysis
+    for index, rows in enumerate(collect_layers(networks, inference.rows)):
+        psi, first = _collect_distinct(run.networks[index], asked)
+        layer = rows.select(watched)  # other units would cost time and change nothing
+        found = {"mle": expit((psi @ layer.trained.T).astype(float))}
+        for factor in priors:
+            variance, seed = factor * inference.central_prior, inference.get_seed(index)
+            sampler = inference.samplers["paper"]
+            posterior = infer_posterior(layer, sampler, variance, seed, diagnose=False)
+            found[str(factor)] = posterior.predict_proba(psi).astype(float)
+            if factor == float(MAIN):
+                main.append(posterior)
+        for name, values in found.items():
+            means = [values[at, units].mean() for at, units in zip(first, sets, strict=True)]
+            answers[name].append(np.array(means))
+    stacked = {name: np.stack(values) for name, values in answers.items()}
+    return {
+        "scores": {name: run.scores[name].astype(float).tolist() for name in SCORES},
+        **describe_state(main),
+        "cells": [
+            dict(zip(PLACE, place, strict=True))
+            | {name: values[:, rows].tolist() for name, values in stacked.items()}
+            for place, rows in asked.reset_index().groupby(PLACE, sort=False).indices.items()
+        ],
+    }
+
+
+def _collect_distinct(network: Any, asked: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
+    """Collect ψ of each distinct question, and the index of each row's question."""
+    texts = asked["heard"].map(str) + "\n" + asked["probe"]
+    number, _ = pd.factorize(texts)
+    return collect_features(network, asked[~texts.duplicated()]), number
+
+
+def describe_state(posteriors: Sequence[Posterior]) -> dict[str, float]:
+    """Return the state of the samplers of all networks at their end, by the names of `STATE`."""
+    infos = [posterior.info for posterior in posteriors]
+    return {
+        "time": float(np.median([info.time for info in infos])),  # τ reached
+        "converged": all(info.converged for info in infos),
+        "diverged": int(sum(info.diverged.sum() for info in infos)),  # units of all networks
+    }
+
+
+@lru_cache(maxsize=1)  # points that share networks are run one after the other
+def load_run(networks: Path) -> Run:
+    """Load trained networks, on a worker."""
+    return Run.load(networks)
+
+
+@lru_cache(maxsize=3)  # one for each kind of rows
+def collect_layers(networks: Path, rows: str) -> list[LayerRows]:
+    """Collect the rows of every network, on a worker."""
+    run = load_run(networks)
+    return [collect_last_layer(run, network, rows) for network in run.networks]
 
 
 def run_missing(tasks: Mapping[str, Task], folder: Path, begin: Begin, what: str) -> dict[str, Any]:
