@@ -183,13 +183,14 @@ def measure_cells(
             means = [values[at, units].mean() for at, units in zip(first, sets, strict=True)]
             answers[name].append(np.array(means))
     stacked = {name: np.stack(values) for name, values in answers.items()}
+    groups: dict[Any, Any] = asked.reset_index().groupby(PLACE, sort=False).indices
     return {
         "scores": {name: run.scores[name].astype(float).tolist() for name in SCORES},
         **describe_state(main),
         "cells": [
             dict(zip(PLACE, place, strict=True))
             | {name: values[:, rows].tolist() for name, values in stacked.items()}
-            for place, rows in asked.reset_index().groupby(PLACE, sort=False).indices.items()
+            for place, rows in groups.items()
         ],
     }
 
