@@ -66,7 +66,6 @@ bench: .venv/.installed-dev
 	$(BIN)/python -m benchmarks.large_world
 	$(BIN)/python -m benchmarks.sampling --full --record
 	$(BIN)/python -m benchmarks.reproduction
-	$(BIN)/python -m benchmarks.scaling
 	$(BIN)/python -m benchmarks.measuring
 	$(BIN)/python -m benchmarks.doubt
 	$(BIN)/python -m benchmarks.mixed_models

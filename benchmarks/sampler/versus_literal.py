@@ -21,9 +21,8 @@ from benchmarks.sampler.running import Workbench
 from benchmarks.sampler.settings import BenchSettings
 from benchmarks.sampler.timing import measure_time
 from lastlayer import algorithm1
-from lastlayer.plan import pad
 from lastlayer.problem import Likelihood, Problem
-from lastlayer.rows import Rows, lay_out
+from lastlayer.rows import Rows, lay_out, pad
 
 __all__ = ["measure"]
 

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 from lastlayer import sample_network
-from problems import sample_compiled, sample_posterior, small
+from problems import sample_compiled, small
 
 REPETITIONS = int(os.environ.get("EQUIVOCAL_STRESS", "5"))
 CORES = os.cpu_count() or 1
@@ -55,12 +55,6 @@ def _sample(method: str, rows: int = 60, **options: object) -> Callable[[], np.n
     return lambda: sample_compiled(*data, method=method, **how | options).particles
 
 
-def _sample_streamed() -> np.ndarray:
-    features, targets = small(num_outputs=1, num_rows=2_000)
-    rows, how = features.astype(np.float32), {"num_particles": 8, "diagnose": False}
-    return sample_posterior(rows, targets, memory_budget=90_000, **how).particles
-
-
 def _linear_network(weights: jax.Array, inputs: jax.Array) -> jax.Array:
     return inputs @ weights.reshape(3, 4).T
 
@@ -85,22 +79,19 @@ SAMPLERS = {
     "exact-flow": _sample("exact-flow"),
     "exact-flow, prior chosen": _sample("exact-flow", prior_variance="auto"),
     "exact-flow, refined": _sample("exact-flow", rows=10, refine=True, prior_variance=100.0),
-    "exact-flow, streamed": _sample_streamed,
     "laplace": _sample("laplace"),
     "hmc": _sample("hmc", num_steps=4, num_particles=8),
     "dropout-deterministic": _sample("dropout-deterministic", num_particles=8, num_steps=5),
     "network-flow": _sample_network,
 }
-# They run a twentieth as often: the one reads through programs that are compiled anew for every
-# file, the other takes dozens of flows to choose.
-LONG = ("exact-flow, streamed", "exact-flow, prior chosen")
+LONG = "exact-flow, prior chosen"  # runs a twentieth as often: it takes dozens of flows to choose
 
 
 @pytest.mark.parametrize("sampler", SAMPLERS)
 def test_every_run_gives_the_same_bits(sampler: str) -> None:
     """The first run, on idle cores, is what all others on busy cores must equal."""
     sample, times = SAMPLERS[sampler], REPETITIONS
-    if sampler in LONG:
+    if sampler == LONG:
         times = 1 + times // 20
     expected = sample()
     with keep_cores_busy():

@@ -12,6 +12,7 @@ from scipy.special import expit
 
 from lastlayer import Posterior, variational
 from lastlayer.covariance import make_triangular
+from lastlayer.errors import UserError
 from lastlayer.flow import start_flow
 from lastlayer.logits import compute_moments
 from lastlayer.outcome import Outcome, RunSettings
@@ -218,15 +219,30 @@ def test_many_rows_begin_with_a_share_of_them(monkeypatch: pytest.MonkeyPatch) -
     assert_same(found, expected, 1e-3)
 
 
-def test_factors_that_stay_on_a_device_give_the_same_answers(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_a_small_budget_gives_the_same_posterior_or_is_refused() -> None:
+    """Two copies of 16,001 × 16 numbers are 2.1 MB; one output at a time takes 0.3 MB more."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(16_001, 16)).astype(np.float32)
+    t = rng.random((16_001, 3)) < expit(x @ rng.normal(size=(16, 3)))
+    counts = rng.integers(1, 5, t.shape).astype(np.float32)
+    given = {"features": x, "targets": t * counts, "counts": counts, "num_particles": 20}
+    given |= {"prior_mean": rng.normal(size=(3, 16)), "diagnose": False}
+    small = sample_compiled(**given, memory_budget=3_000_000)
+    plain = sample_compiled(**given)
+    sd = np.sqrt(np.diagonal(plain.covariance, axis1=1, axis2=2))
+    assert (np.abs(small.mean - plain.mean) / sd).max() < 1e-3
+    np.testing.assert_allclose(small.covariance, plain.covariance, rtol=2e-3, atol=1e-6)
+    with pytest.raises(UserError, match=r"16,001 rows × 16 features need at least 2,\d{3},\d{3}"):
+        sample_compiled(**given, memory_budget=2_000_000)
+
+
+def test_factors_that_stay_on_a_device_give_the_same_answers(tmp_path: Path) -> None:
     """As on a GPU: no factor is copied, and predictions, draws and files are those of the host."""
     problem = make_problem(num_outputs=3)
     asked = {name: getattr(problem, name) for name in ("features", "targets", "counts")}
     asked |= {"tolerance": 1e-4}
     host = sample_compiled(**asked)
-    monkeypatch.setattr(variational, "keeps_on_device", lambda _: True)
+    asked |= {"keep_on_device": True}
     device = sample_compiled(**asked)
     assert isinstance(device.root.inner, jax.Array)
     psi = problem.features[:50]

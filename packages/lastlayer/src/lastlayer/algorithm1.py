@@ -51,7 +51,7 @@ from lastlayer.compiling import Array, Bool, Float, Int, PRNGKey, compile_on_cal
 from lastlayer.divergence import Watch, look, note_thrown
 from lastlayer.ensembles import draw_standard_noise, find_largest_eigenvalue
 from lastlayer.problem import Likelihood, Problem
-from lastlayer.rows import Block, Blocks, Rows, lay_out, sum_over_blocks
+from lastlayer.rows import Block, Rows, lay_out, sum_over_blocks
 
 __all__ = ["DropoutConfig", "Likelihood", "Problem", "lay_out", "step", "take_literal_step"]
 
@@ -212,7 +212,7 @@ class Sums(NamedTuple):
 
 @compile_on_call(static_argnames="taming")
 def sum_rows(
-    rows: Rows | Blocks, theta: Float[Array, "K particles D"], F: Float[Array, "K J D"], taming: str
+    rows: Rows, theta: Float[Array, "K particles D"], F: Float[Array, "K J D"], taming: str
 ) -> Sums:
     """Sum over the rows what a step, or the residuals, are made of."""
     J, D = F.shape[1:]
@@ -358,7 +358,7 @@ def _move(
 def step(
     keys: PRNGKey,
     state: DropoutState,
-    rows: Rows | Blocks,
+    rows: Rows,
     config: DropoutConfig,
     radius: Float[Array, ""] | float = jnp.inf,
 ) -> tuple[DropoutState, DropoutInfo]:

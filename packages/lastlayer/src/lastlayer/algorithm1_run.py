@@ -26,9 +26,8 @@ from lastlayer.checks import fail
 from lastlayer.compiling import Array, Bool, Int, PRNGKey, compile_on_call
 from lastlayer.divergence import Ending, compute_residuals, judge, look
 from lastlayer.outcome import Outcome, RunSettings, Snapshot, make_keys
-from lastlayer.plan import Plan, make_plan
 from lastlayer.problem import Problem
-from lastlayer.rows import Blocks, Rows, iterate_outputs
+from lastlayer.rows import Plan, Rows, iterate_outputs, make_plan
 
 NUM_STEPS = 500
 
@@ -78,7 +77,7 @@ def _run_group(
     settings: RunSettings,
     plan: Plan,
     outputs: np.ndarray,
-    rows: Rows | Blocks,
+    rows: Rows,
 ) -> tuple[DropoutState, np.ndarray, np.ndarray]:
     """Return the last state of some outputs, which of them have settled, and their steps."""
     K, num_steps = problem.num_outputs, settings.num_steps or NUM_STEPS
@@ -104,7 +103,7 @@ def _run_group(
     return state, done & (np.asarray(state.lost) == 0), steps
 
 
-def examine_end(state: DropoutState, rows: Rows | Blocks, num_features: int) -> Ending:
+def examine_end(state: DropoutState, rows: Rows, num_features: int) -> Ending:
     """Sum the rows once more, at the last ensembles; columns of padding are left out."""
     theta, D = state.particles, num_features
     whole = jnp.broadcast_to(

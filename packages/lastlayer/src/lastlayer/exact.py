@@ -37,8 +37,8 @@ from lastlayer.checks import check_int, check_positive, fail
 from lastlayer.convergence import ESS, FEWEST, R_HAT, compute_convergence
 from lastlayer.ensembles import draw_particles
 from lastlayer.outcome import Outcome, RunSettings, make_keys
-from lastlayer.plan import Plan, divide_evenly, make_plan, offer_outputs
 from lastlayer.problem import Likelihood, Problem
+from lastlayer.rows import Plan, divide_evenly, make_plan, offer_outputs
 from lastlayer.softmax import find_gaussian
 from lastlayer.trajectories import (
     Rule,

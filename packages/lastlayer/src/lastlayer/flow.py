@@ -50,7 +50,6 @@ from lastlayer.compiling import (
 from lastlayer.logits import Expectation
 from lastlayer.rows import (
     Block,
-    Blocks,
     Rows,
     map_over_blocks,
     scan_blocks,
@@ -132,7 +131,7 @@ def _project(block: Block, factor: Float[Either, "K D D"]) -> Any:
 
 @compile_unless_numpy(static_argnames="rule")
 def sum_rows(
-    rows: Rows | Blocks, mean: Float[Either, "K D"], factor: Float[Either, "K D D"], rule: FlowRule
+    rows: Rows, mean: Float[Either, "K D"], factor: Float[Either, "K D D"], rule: FlowRule
 ) -> Sums:
     """Return S, the gradient and the log-likelihood of all rows at N(m, GGᵀ): maths (4), (6)."""
 
@@ -219,7 +218,7 @@ def propose(state: FlowState) -> tuple[FlowState, FlowInfo]:
 
 @compile_unless_numpy(static_argnames="rule")
 def correct_mean(
-    rows: Rows | Blocks,
+    rows: Rows,
     mean: Float[Either, "K D"],
     factor: Float[Either, "K D D"],
     damping: Float[Either, " K"],
@@ -315,7 +314,7 @@ def judge_proposal(
 
 
 def evaluate_proposal(
-    state: FlowState, proposal: FlowState, rows: Rows | Blocks, rule: FlowRule
+    state: FlowState, proposal: FlowState, rows: Rows, rule: FlowRule
 ) -> FlowState:
     """Correct the proposal's mean, sum the rows there, and go there if the merit does not fall.
 
@@ -328,7 +327,7 @@ def evaluate_proposal(
     return judge_proposal(state, proposal, mean, sum_rows(rows, mean, factor, rule), rule)
 
 
-def flow_step(state: FlowState, rows: Rows | Blocks, rule: FlowRule) -> tuple[FlowState, FlowInfo]:
+def flow_step(state: FlowState, rows: Rows, rule: FlowRule) -> tuple[FlowState, FlowInfo]:
     """Try (15); keep it if the merit does not fall, else stay: with care, then with half s."""
     proposal, info = propose(state)
     return evaluate_proposal(state, proposal, rows, rule), info

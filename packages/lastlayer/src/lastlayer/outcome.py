@@ -56,8 +56,11 @@ class RunOptions:
         Fit in so many principal directions of the features, and keep the prior in the others;
         "auto" as many as variances of logits take to be right within 1 % (`lastlayer.covariance`).
     memory_budget : int, optional
-        Bytes of working space; by default a quarter of the device's memory. Features that do not
-        fit, such as a `numpy.memmap`, are laid out chunk by chunk.
+        Bytes of working space, two copies of the features included; by default a quarter of the
+        device's memory.
+    keep_on_device : bool, optional
+        Whether the factors of covariances stay where they were computed; by default where that is a
+        GPU with room for all of them.
     observe : callable, optional
         Called with a `Snapshot` after every step of a method that moves an ensemble along τ.
     report : callable, optional
@@ -70,6 +73,7 @@ class RunOptions:
     evidence: float = 1.0
     rank: Any = None
     memory_budget: int | None = None
+    keep_on_device: bool | None = None
     observe: Observer | None = None
     report: Report | None = None
 

@@ -4,25 +4,168 @@ Every sampler needs, for each output k, sums over rows such as Ψᵀ diag(r_k) �
 equal blocks; the last one is filled up with rows that count zero times, which change nothing.
 Outputs are the leading axis inside a block, so that the work is a batch of matrix products.
 
-Blocks lie in the memory of the device; or they are laid out or read from a disk when they are
-needed (`StreamedRows`); or they are one block of NumPy arrays. The sums work the same in each case.
+Blocks lie in the memory of the device, or they are one block of NumPy arrays. Sums work alike in
+both cases.
+
+A `Plan` says how many rows and outputs are worked on at a time, so that a run fits into its budget.
+What a run holds in addition to the caller's own arrays:
+
+    features laid out in blocks           2·N·D (once more while they are handed to the device)
+    per output in flight                  4·N (targets, offsets, variances, weights) + state
+    per output in flight and block row    working space
+    products of features (`shared`)       N·D(D+1)/2, and twice that while they are formed
+
+Results (covariances K·D², particles K·J·D) belong to the caller and are not counted. Sizes decide
+the last bits of sums, so that another budget may give other rounding. On a CPU small blocks are
+also faster, because a block of all outputs in flight stays in the cache.
 """
 
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple, Protocol, TypeVar, runtime_checkable
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from lastlayer.compiling import Array, Either, Float, Int
-from lastlayer.plan import Plan, divide_evenly
-from lastlayer.problem import Problem
+from lastlayer.checks import fail
+from lastlayer.compiling import Array, Either, Float
+from lastlayer.machine import measure_memory
+from lastlayer.problem import Likelihood, Problem
 
-CHUNK = 1 << 22  # bytes of features that are laid out at once
 SPLIT = 32  # parts of rows that a GPU sums at the same time
+CPU_BLOCK_ROWS, CPU_SLOTS = 512, 16
+GPU_BLOCK_ROWS, GPU_SLOTS = 16_384, 256
+SMALLEST_BLOCK = 16
+KEPT = 4  # numbers that a flow keeps for each row and output in flight
+# XLA's CPU matrix product is twice as fast when D is a multiple of LANES; with fewer features than
+# `PADDED_FROM`, padding costs more than it gains
+LANES, PADDED_FROM = 8, 32
+# Outputs that share products, bytes of these, and the parts of rows in which they are formed.
+SHARED_SLOTS, FEWEST_SHARED, MOST_PRODUCTS, PARTS = 256, 4, 1 << 31, 8
+SHARED_ROWS = 32  # rows are filled up to a multiple of this, which PARTS divides
+
 
 T = TypeVar("T")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """Sizes of one run."""
+
+    block_rows: int
+    slots: int  # outputs in flight
+    num_features: int  # D, filled up with columns of zeros
+    products: bool = False  # outputs that share their rows share products of features, too
+
+
+def make_plan(
+    problem: Problem,
+    budget: int | None,
+    *,
+    per_output: int,
+    per_row: int,
+    per_row_kept: int = KEPT,
+    cpu_slots: int = CPU_SLOTS,
+    slots: int | None = None,
+    beside: int = 0,
+) -> Plan:
+    """Choose sizes, given what a method keeps (in numbers, not bytes), and what the budget holds.
+
+    `per_output`: state of one output. `per_row`: working space of one output and block row.
+    `per_row_kept`: what one output keeps for every row. `cpu_slots`: outputs in flight on a CPU, at
+    most. `slots`: as many as must be. `beside`: what is kept besides.
+    """
+    limit, size, on_cpu = choose_limit(budget), problem.dtype.itemsize, _is_on_cpu()
+    num_rows, D = problem.num_rows, pad(problem.num_features)
+    block = CPU_BLOCK_ROWS if on_cpu else GPU_BLOCK_ROWS
+    block = min(block, round_to_power_of_two(num_rows))
+    in_flight = slots or min(cpu_slots if on_cpu else GPU_SLOTS, problem.num_outputs)
+
+    def count_bytes() -> int:
+        rows = -(-num_rows // block) * block
+        each = per_row_kept * rows + per_output + block * per_row
+        return size * (in_flight * each + beside + rows * (2 * D + 1))
+
+    while count_bytes() > limit and in_flight > 1 and slots is None:
+        in_flight //= 2
+    while count_bytes() > limit and block > SMALLEST_BLOCK:
+        block //= 2
+    check_budget(problem, limit, count_bytes())
+    return Plan(block_rows=block, slots=in_flight, num_features=D)
+
+
+def plan_to_share(problem: Problem, budget: int | None, per_output: int) -> Plan | None:
+    """Return a plan with rows in one block that outputs share, unless that takes too much."""
+    N, D, size = problem.num_rows, problem.num_features, problem.dtype.itemsize
+    slots, limit = min(SHARED_SLOTS, problem.num_outputs), choose_limit(budget)
+
+    def count_bytes() -> int:
+        return size * (4 * N * D + slots * (8 * N + per_output))
+
+    while slots > FEWEST_SHARED and count_bytes() > limit / 2:
+        slots = -(-slots // 2)
+    working = count_bytes()
+    products = size * N * D * (D + 1) // 2
+    if working > limit / 2:
+        return None
+    held = products <= MOST_PRODUCTS and working + 3 * products <= limit
+    rows = -(-N // SHARED_ROWS) * SHARED_ROWS
+    return Plan(block_rows=rows, slots=slots, num_features=D, products=held)
+
+
+def check_budget(problem: Problem, limit: int, needed: int) -> None:
+    """Refuse a budget that has no room for the least that a run holds."""
+    if needed > limit:
+        narrower = "" if problem.dtype.itemsize == 4 else "use dtype='float32', "
+        softmax = problem.likelihood is Likelihood.SOFTMAX
+        apart = f", or use {offer_outputs(problem.num_outputs)}" if softmax else ""
+        fail(
+            f"memory_budget of {limit:,} bytes is too small: {problem.num_rows:,} rows × "
+            f"{problem.num_features} features need at least {needed:,} bytes. Raise it, "
+            f"{narrower}or give fewer rows{apart}."
+        )
+
+
+def offer_outputs(num_classes: int) -> str:
+    """Name the way out of a softmax that takes too much time or memory."""
+    return (
+        f"one yes/no output per class: targets of shape (N, {num_classes}) with "
+        "likelihood='bernoulli' (of the scikit-learn estimator multi_class='one-vs-rest')"
+    )
+
+
+def choose_limit(budget: int | None) -> int:
+    """Return the budget, by default a quarter of what the device has."""
+    if budget is not None:
+        return budget
+    return (_find_limit(jax.local_devices()[0]) or measure_memory()) // 4
+
+
+def pad(num_features: int) -> int:
+    """Return D filled up to whole lanes."""
+    return -(-num_features // LANES) * LANES if num_features >= PADDED_FROM else num_features
+
+
+def _is_on_cpu() -> bool:
+    return jax.default_backend() == "cpu"
+
+
+@cache
+def _find_limit(device: jax.Device) -> int:
+    """Return the bytes of a GPU, or 0 for a CPU; kept, since asking a GPU may take 15 ms."""
+    return int((device.memory_stats() or {}).get("bytes_limit", 0))
+
+
+def round_to_power_of_two(n: int) -> int:
+    """Return the next power of two, so that nearby sizes share a compiled program."""
+    return 1 << max(0, n - 1).bit_length()
+
+
+def divide_evenly(number: int, most: int) -> int:
+    """Return the size of equal groups of at most so many."""
+    return -(-number // -(-number // most))
 
 
 class Rows(NamedTuple):
@@ -41,17 +184,6 @@ class Block(NamedTuple):
     counts: Float[Either, "*K rows"]
     targets: Float[Either, "K rows"]
     offsets: Float[Either, "... rows"]
-
-
-@runtime_checkable
-class Blocks(Protocol):
-    """Rows that are laid out when needed: chunks of several blocks, each fetched by its number."""
-
-    num_chunks: int
-    wide: int  # columns of features
-
-    def fetch(self, number: Int[Array, ""]) -> Rows:
-        """Fetch one chunk; may be called under `jit`."""
 
 
 def lay_out(
@@ -110,12 +242,11 @@ def iterate_outputs(
     plan: Plan,
     outputs: np.ndarray | None = None,
     together: int | None = None,
-) -> Iterator[tuple[np.ndarray, Rows | Blocks]]:
+) -> Iterator[tuple[np.ndarray, Rows]]:
     """Yield a list of outputs in groups: their places in the list, and their rows.
 
     Groups have one size (`together`, or as the plan has it), so that nothing compiles anew: the
-    last is filled up with the beginning of the list. Sums over the rows of a group must be finished
-    before the next group is requested.
+    last is filled up with the beginning of the list.
     """
     outputs = np.arange(problem.num_outputs) if outputs is None else outputs
     size = together or divide_evenly(len(outputs), plan.slots)
@@ -123,10 +254,7 @@ def iterate_outputs(
     rows: Any = None
     for places in np.resize(np.arange(len(outputs)), (groups, size)):
         own = outputs[places]
-        if plan.streamed:
-            rows = rows or StreamedRows(problem, plan, own.copy())
-            rows.outputs[:] = own
-        elif rows is None:
+        if rows is None:
             rows = lay_out(problem, own, plan.block_rows, num_features=plan.num_features)
         else:
             rows = load_outputs(rows, problem, own)
@@ -147,108 +275,38 @@ def weigh_rows(weights: Either, features: Either) -> Any:
     return jnp.matmul(split, features.reshape(parts, -1, D)).sum(axis=0)
 
 
-def scan_blocks(
-    function: Callable[..., tuple[T, Any]], rows: Rows | Blocks, *beside: Any
-) -> tuple[T, Any]:
+def scan_blocks(function: Callable[..., tuple[T, Any]], rows: Rows, *beside: Any) -> tuple[T, Any]:
     """Sum the first part of a function's result over blocks, and stack the second parts.
 
-    Arrays `beside` the rows (leading axis: blocks) are passed to the function block by block. One
-    block is worked on at a time, and one chunk fetched.
+    Arrays `beside` the rows (leading axis: blocks) are passed to the function block by block, one
+    block at a time.
     """
-    in_memory = isinstance(rows, Rows)
-    leaves = (*(rows if isinstance(rows, Rows) else (jnp.arange(rows.num_chunks),)), *beside)
 
     def call(leaves: tuple[Any, ...]) -> tuple[T, Any]:
-        own = len(leaves) - len(beside)
+        own = len(Block._fields)
         return function(Block(*leaves[:own]), *leaves[own:])
 
-    def take_first(leaves: tuple[Any, ...]) -> tuple[Any, ...]:
-        return tuple(leaf[0] for leaf in leaves)
-
-    def fetch(leaves: tuple[Array, ...]) -> tuple[Array, ...]:
-        assert not isinstance(rows, Rows)
-        return *rows.fetch(leaves[0]), *leaves[1:]
-
-    if isinstance(leaves[0], np.ndarray):  # one block
-        total, stacked = call(take_first(leaves))
-        return total, jax.tree.map(lambda part: part[None], stacked)
-
-    def call_first(leaves: tuple[Array, ...]) -> T:
-        some = take_first(leaves)
-        return call(some if in_memory else take_first(fetch(some)))[0]
+    def call_first(leaves: tuple[Any, ...]) -> tuple[T, Any]:
+        return call(tuple(leaf[0] for leaf in leaves))
 
     def add(total: T, leaves: tuple[Array, ...]) -> tuple[T, Any]:
         more, stacked = call(leaves)
         return jax.tree.map(jnp.add, total, more), stacked
 
-    def add_chunk(total: T, leaves: tuple[Array, ...]) -> tuple[T, Any]:
-        return jax.lax.scan(add, total, fetch(leaves))
-
-    shapes = jax.eval_shape(call_first, leaves)
+    leaves = (*rows, *beside)
+    if isinstance(rows.features, np.ndarray):  # one block
+        total, stacked = call_first(leaves)
+        return total, jax.tree.map(lambda part: part[None], stacked)
+    shapes = jax.eval_shape(lambda leaves: call_first(leaves)[0], leaves)
     zero = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)
-    return jax.lax.scan(add if in_memory else add_chunk, zero, leaves)
+    return jax.lax.scan(add, zero, leaves)
 
 
-def sum_over_blocks(function: Callable[..., T], rows: Rows | Blocks, *beside: Any) -> T:
+def sum_over_blocks(function: Callable[..., T], rows: Rows, *beside: Any) -> T:
     """Sum a function of a block over all blocks."""
     return scan_blocks(lambda *block: (function(*block), None), rows, *beside)[0]
 
 
-def map_over_blocks(function: Callable[[Block], Any], rows: Rows | Blocks) -> Any:
+def map_over_blocks(function: Callable[[Block], Any], rows: Rows) -> Any:
     """Apply a function to each block and stack the results."""
     return scan_blocks(lambda block: ((), function(block)), rows)[1]
-
-
-@jax.tree_util.register_static
-class StreamedRows:
-    """Rows of some outputs, as chunks of blocks that are made on request.
-
-    A `numpy.memmap` of the run's own precision is read in chunks, too, and need not fit in memory.
-    Compiled sums request a chunk by its number while they run. So a caller must wait for them to
-    finish before it puts other numbers into `outputs`.
-    """
-
-    def __init__(self, problem: Problem, plan: Plan, outputs: np.ndarray) -> None:
-        self.problem, self.block_rows, self.wide = problem, plan.block_rows, plan.num_features
-        self.outputs = outputs
-        size = plan.block_rows * plan.num_features * problem.dtype.itemsize
-        blocks = -(-problem.num_rows // plan.block_rows)
-        self.together = min(max(1, CHUNK // size), blocks)  # blocks of a chunk
-        self.num_chunks = -(-problem.num_rows // (self.together * plan.block_rows))
-
-    def fetch(self, number: Int[Array, ""]) -> Rows:
-        """Fetch one chunk; the compiled program calls the host for it."""
-        n, r, slots = self.together, self.block_rows, len(self.outputs)
-        own = 1 if len(self.problem.prior_mean) == 1 else slots
-        counts = (n, r) if np.ndim(self.problem.counts) < 2 else (n, slots, r)
-        # as bits: enable_x64 does not hold in the thread that calls back, which would round
-        bits = (2,) * (self.problem.dtype.itemsize // 8)
-        shapes = [
-            jax.ShapeDtypeStruct(shape + bits, np.uint32)  # type: ignore[no-untyped-call]
-            for shape in ((n, r, self.wide), counts, (n, slots, r), (n, own, r))
-        ]
-        fetched = jax.pure_callback(self._read_bits, shapes, number)
-        kind = self.problem.dtype
-        return Rows(*(jax.lax.bitcast_convert_type(part, kind) for part in fetched))
-
-    def _read_bits(self, number: Any) -> list[np.ndarray]:
-        parts = map(np.ascontiguousarray, self.read_chunk(number))
-        bits = (2,) * (self.problem.dtype.itemsize // 8)
-        return [part.view(np.uint32).reshape(part.shape + bits) for part in parts]
-
-    def read_chunk(self, number: Any) -> list[np.ndarray]:
-        """Read the fields of `Rows`; rows past the end count zero times."""
-        problem, blocks = self.problem, (self.together, self.block_rows)
-        start = int(number) * self.together * self.block_rows
-        stop = start + self.together * self.block_rows
-        given = problem.features, problem.targets, problem.counts
-        psi, t, c = (part[start:stop] for part in given)
-
-        def cut(columns: np.ndarray) -> np.ndarray:
-            columns = columns.astype(problem.dtype, copy=False)
-            return cut_into_blocks(columns, *blocks).swapaxes(1, 2)
-
-        counts = cut(c[:, self.outputs]) if c.ndim == 2 else cut(c[:, None])[:, 0]
-        features = cut_into_blocks(fill_features(problem, psi, self.wide), *blocks)
-        offsets = psi @ problem.select_mean(self.outputs).T
-        return [features, counts, cut(t[:, self.outputs]), cut(offsets)]

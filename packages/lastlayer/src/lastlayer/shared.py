@@ -37,8 +37,7 @@ import numpy as np
 
 from lastlayer.compiling import Array, Bool, Float, compile_on_call
 from lastlayer.flow import FlowRule, FlowState, Sums, correct_mean, judge_proposal, pick
-from lastlayer.plan import PARTS
-from lastlayer.rows import Block, Rows, weigh_rows
+from lastlayer.rows import PARTS, Block, Rows, weigh_rows
 
 # Tuning of `approach`; these affect the number of steps.
 MOST_PASSES = 12

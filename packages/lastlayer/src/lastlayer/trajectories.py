@@ -38,9 +38,8 @@ from lastlayer.compiling import (
     compile_on_call,
 )
 from lastlayer.logits import compute_log_likelihood
-from lastlayer.plan import Plan
 from lastlayer.problem import Likelihood, Problem
-from lastlayer.rows import Block, Blocks, Rows, iterate_outputs, sum_over_blocks
+from lastlayer.rows import Block, Plan, Rows, iterate_outputs, sum_over_blocks
 
 QUARTER = np.pi / 2
 SHORT_SHARE = 1 / 16  # share of short steps
@@ -53,7 +52,7 @@ ADAPTATION_GAIN = 2.0  # of the adaptation of the step size
 class Target(NamedTuple):
     """The posterior of some outputs in coordinates z; D counts the weights of all classes."""
 
-    rows: Rows | Blocks  # offsets are the logits at m
+    rows: Rows  # offsets are the logits at m
     mean: Float[Array, "K D"]  # m
     factor: Float[Array, "K D D"]  # G
 
@@ -114,7 +113,7 @@ def iterate_targets(
         yield places, make_target(rows, mean[own], G, plan.num_features)
 
 
-def make_target(rows: Rows | Blocks, mean: np.ndarray, factor: np.ndarray, wide: int) -> Target:
+def make_target(rows: Rows, mean: np.ndarray, factor: np.ndarray, wide: int) -> Target:
     """Return the posterior about N(m, GGᵀ); the rows are those of the centred problem.
 
     Weights of columns of zeros, with which features are filled up, have their prior N(0, 1).
@@ -357,7 +356,7 @@ def run_chains(
 
     chains, moved = jax.lax.scan(transit, chains, first + jnp.arange(number))
     K, C, D = chains.position.shape
-    wide = target.rows.wide if not isinstance(target.rows, Rows) else target.rows.features.shape[2]
+    wide = target.rows.features.shape[2]
 
     def weigh(z: Float[Array, "T K C D"]) -> Float[Array, "rows n wide"]:
         flat = z.swapaxes(0, 1).reshape(K, number * C, D)

@@ -46,9 +46,8 @@ from lastlayer.covariance import make_triangular
 from lastlayer.flow import FlowRule, FlowState, evaluate_proposal, pick, propose, start_flow
 from lastlayer.logits import average_by_quadrature
 from lastlayer.outcome import Outcome, RunSettings
-from lastlayer.plan import Plan, choose_limit, make_plan, plan_to_share
 from lastlayer.problem import Problem, narrow_prior, sample_rows
-from lastlayer.rows import Rows, iterate_outputs, lay_out
+from lastlayer.rows import Plan, choose_limit, iterate_outputs, lay_out, make_plan, plan_to_share
 from lastlayer.shared import (
     approach,
     evaluate_shared,
@@ -149,7 +148,7 @@ def _flow_in_numpy(
     rows = lay_out(problem, outputs, problem.num_rows, on_device=False)
     state = start_flow(*_list_starts(problem, near, outputs, problem.num_features))
     way = Way(rows, rule, settings.tolerance, NUM_SHARED_STEPS)
-    _collect(outcome, outputs, way.flow(state))
+    _collect(outcome, outputs, way.flow(state), settings)
     return outcome
 
 
@@ -163,7 +162,8 @@ def _flow_by_blocks(
     for places, rows in iterate_outputs(problem, plan):
         start = _list_starts(problem, near, places, plan.num_features)
         way = Way(rows, rule, settings.tolerance, settings.num_steps or NUM_STEPS)
-        _collect(outcome, places, way.flow(start_flow(*map(jax.device_put, start))))
+        ending = way.flow(start_flow(*map(jax.device_put, start)))
+        _collect(outcome, places, ending, settings)
         settings.tell(min(int(places[0]) + len(places), K), K)
     return outcome
 
@@ -180,7 +180,6 @@ def _flow_shared(
     features: Any = None
     shared: Any = None
     for places, plain in iterate_outputs(problem, plan):
-        assert isinstance(plain, Rows), "these fit into memory"
         if features is None:
             features, U = rotate(plain.features, problem.row_counts)
             shared = share_rows(features, plan.products)
@@ -194,7 +193,7 @@ def _flow_shared(
         ending = way.flow(state)
         mean, factor = turn(U, ending.state.mean, ending.state.factor)
         moved = ending.state._replace(mean=mean, factor=factor)
-        _collect(outcome, places, replace(ending, state=moved))
+        _collect(outcome, places, replace(ending, state=moved), settings)
     return outcome
 
 
@@ -330,15 +329,12 @@ def _prepare_outcome(problem: Problem) -> Outcome:
     return Outcome(mean=mean, factor=factor, time=np.zeros(K))
 
 
-def _collect(outcome: Outcome, places: np.ndarray, ending: Ending) -> None:
-    """Copy outputs to the host; columns of padding are left behind.
-
-    Factors stay on the GPU where they were found, if it has room for all.
-    """
+def _collect(outcome: Outcome, places: np.ndarray, ending: Ending, settings: RunSettings) -> None:
+    """Copy outputs to the host, but for factors that stay on a GPU; without columns of padding."""
     D, state = outcome.mean.shape[1], ending.state
     mean, time = jax.device_get((state.mean, state.time))
     factor = state.factor[:, :D, :D]
-    if not keeps_on_device(factor) or outcome.factor.nbytes > choose_limit(None):
+    if isinstance(factor, np.ndarray) or not _keeps_on_device(outcome, settings):
         outcome.factor[places] = np.asarray(factor)
     elif len(places) == len(outcome.mean):
         outcome.factor = factor
@@ -352,9 +348,10 @@ def _collect(outcome: Outcome, places: np.ndarray, ending: Ending) -> None:
     outcome.mean_residual[places], outcome.covariance_residual[places] = ending.residuals
 
 
-def keeps_on_device(array: Any) -> bool:
-    """Return whether an array lies in the memory of a GPU."""
-    return isinstance(array, jax.Array) and array.devices() != set(jax.devices("cpu"))
+def _keeps_on_device(outcome: Outcome, settings: RunSettings) -> bool:
+    if settings.keep_on_device is not None:
+        return settings.keep_on_device
+    return jax.default_backend() != "cpu" and outcome.factor.nbytes <= choose_limit(None)
 
 
 def _put(outcome: Outcome, outputs: np.ndarray, part: Outcome) -> None:

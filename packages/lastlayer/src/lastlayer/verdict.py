@@ -29,8 +29,8 @@ import jax
 import numpy as np
 
 from lastlayer.outcome import CALLED_FAR, TOO_FAR, Outcome, RunSettings, make_keys
-from lastlayer.plan import Plan, divide_evenly, make_plan
 from lastlayer.problem import Problem
+from lastlayer.rows import Plan, divide_evenly, make_plan
 from lastlayer.trajectories import Rule, iterate_targets, measure_bend, watch_chains
 
 __all__ = ["CALLED_FAR", "TOO_FAR", "diagnose_gaussian"]
