@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from equivocal.measuring.run import measure
     from equivocal.network import train
     from equivocal.paper.run import reproduce, run_study
-    from equivocal.people.run_published import compare_people
+    from equivocal.people.published import compare_people
     from equivocal.world import World
 
 __all__ = [
@@ -38,7 +38,7 @@ __all__ = [
 _HOME = {
     "World": "world",
     "ask": "asking.listeners",
-    "compare_people": "people.run_published",
+    "compare_people": "people.published",
     "compare_uncertainty": "doubt.run",
     "measure": "measuring.run",
     "reproduce": "paper.run",

@@ -221,13 +221,12 @@ def published(
     folder: console.QuickFolder = None,
     quick: console.Quick = False,
 ) -> None:
-    """Compare models with published numbers: how implausible sentences are read, how answers vary.
+    """Compare models with published numbers: how people read implausible sentences.
 
-    The ideal comprehender, networks, particles of their posteriors and ensembles answer who did
-    what to whom. Trains the networks first, or reuses those in the folder. Writes tables/ and
+    The ideal comprehender, networks and particles of their posteriors answer who did what to whom. Trains the networks first, or reuses those in the folder. Writes tables/ and
     figures/.
     """
-    from equivocal.people.run_published import compare_people
+    from equivocal.people.published import compare_people
 
     chosen = folder or Path("runs/people-quick" if quick else "runs/people")
     result = compare_people(world, chosen, quick=quick, networks=networks, seed=seed)

@@ -1,4 +1,7 @@
-"""Predictors, and the columns of mixed models: fixed effects X, random ones of their groups.
+"""The response of mixed models, and the columns of their fixed and random effects, X and Z.
+
+A response is a number (gaussian: reading times, amplitudes) or an answer, 0 or 1 (binomial). Data
+that no model can take are refused with a way out.
 
 Measures enter in standard deviations over the trials; controls as numbers, or a column for each
 level but the first.
@@ -16,11 +19,12 @@ import numpy as np
 import pandas as pd
 
 from equivocal.people.trial_tables import NETWORK
-from equivocal.statistics import RandomPart
-from lastlayer.errors import UserError
+from equivocal.statistics import RandomPart, find_separation
+from lastlayer.errors import UserError, join_names
 
 DETERMINED = 1e-3  # a measure of which less is its own, in its sds, is determined by others
 FACTORS = ("participant", "item")
+FAMILIES = ("gaussian", "binomial")
 MOST_LEVELS = 12  # of a column whose interactions are added
 
 
@@ -192,3 +196,114 @@ def add_interactions(
             own.append(f"{name}:{level}")
             added[own[-1]] = centred * ((trials[by].map(str) == level) - 1 / len(levels))
     return trials.assign(**added), terms
+
+
+# ---- responses
+
+
+class Response(NamedTuple):
+    """The response of a model."""
+
+    values: np.ndarray
+    binomial: bool = False
+
+
+def prepare_response(trials: pd.DataFrame, family: str, log: bool) -> Response:
+    """Return responses that models of the family can be fitted to, or raise a `UserError`.
+
+    Parameters
+    ----------
+    trials : DataFrame
+        The trials, with a column `response`.
+    family : {"gaussian", "binomial"}
+        The family of the models.
+    log : bool
+        Whether the logarithm of the response is modelled.
+    """
+    if family not in FAMILIES:
+        raise UserError(f"family (--family) must be {' or '.join(FAMILIES)}, got {family!r:.80}.")
+    values = trials["response"].to_numpy(float)
+    distinct = np.unique(values)
+    if len(distinct) < 2:
+        raise UserError(
+            f"the response is {distinct[0]:g} in every trial, so there is nothing to fit; name "
+            "another column with --response, or keep other rows with --where."
+        )
+    if family == "binomial":
+        return _prepare_answers(trials, log)
+    if len(distinct) == 2:
+        raise UserError(
+            f"the response has only two values, {distinct[0]:g} and {distinct[1]:g}, and linear "
+            "models are not for these; add --family binomial (and --response COLUMN=VALUE, unless "
+            "they are 0 and 1)."
+        )
+    if log and distinct[0] <= 0:
+        raise UserError(
+            f"the logarithm needs responses above zero, and one is {distinct[0]:g}; leave out "
+            "--log, or remove those trials."
+        )
+    return Response(np.log(values) if log else values)
+
+
+def _prepare_answers(trials: pd.DataFrame, log: bool) -> Response:
+    """Return answers, which vary within a participant and within an item."""
+    if log:
+        raise UserError("--log is for numbers, and --family binomial for answers; leave one out.")
+    values = trials["response"].to_numpy(float)
+    for _, first in trials[~np.isin(values, (0, 1))].iterrows():
+        raise UserError(
+            f"the response is {first['response']:g} in line {first['row']}, and --family binomial "
+            "needs 0 or 1; name the value that counts as 1 with --response COLUMN=VALUE."
+        )
+    for name in FACTORS:
+        groups = pd.Series(values, trials.index).groupby(trials[name])
+        if ((groups.max() == 0) | (groups.min() == 1)).all():
+            raise UserError(
+                f"every {name} has one answer in all its trials, so that the variance of {name}s "
+                f"has no finite estimate; is --{name} the right column? If so, average the answers "
+                "over it, or model trials in which they vary."
+            )
+    return Response(values, binomial=True)
+
+
+def check_groups(trials: pd.DataFrame) -> None:
+    """Refuse trials of a single participant or item, or with a single trial for each."""
+    for name in FACTORS:
+        levels = trials[name].nunique()
+        if levels < 2:
+            raise UserError(f"all joined trials have the same {name}; two or more are needed.")
+        if levels == len(trials):
+            raise UserError(
+                f"every {name} has one trial only, so {name}s cannot be separated from noise; "
+                f"is --{name} the right column?"
+            )
+
+
+def check_separation(response: Response, X: np.ndarray, names: Sequence[str]) -> None:
+    """Refuse fixed effects that separate the answers, and so have no finite coefficient.
+
+    Parameters
+    ----------
+    response : Response
+        Responses of any family; only answers can be separated.
+    X : ndarray
+        The fixed effects, the intercept first.
+    names : sequence of str
+        The names of the other columns of X.
+    """
+    if not response.binomial:
+        return
+    direction = find_separation(response.values, X)
+    if direction is None:
+        return
+    alone = [
+        name
+        for k, name in enumerate(names, start=1)
+        if find_separation(response.values, X[:, [0, k]]) is not None
+    ]
+    together = [name for name, by in zip(names, direction[1:], strict=True) if abs(by) > 1e-6]
+    raise UserError(
+        f"{join_names(dict.fromkeys(alone or together), most=4)} separates the answers (1 above "
+        "some value and 0 below it, or the same throughout one level), so that its coefficient "
+        "has no finite estimate; leave it out, or add trials in which the other answer is given."
+    )

@@ -1,13 +1,12 @@
 """Figures about human data: measures compared, statistical power, comprehenders beside people.
 
-The tables are defined in `equivocal.people.run_published` and `equivocal.people.trial_tables`.
+The tables are defined in `equivocal.people.published` and `equivocal.people.trial_tables`.
 """
 
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from equivocal.figure_style import COLOURS, apply_style
@@ -15,12 +14,11 @@ from equivocal.figure_style import COLOURS, apply_style
 MODELS = {"alone": ("o", COLOURS[0], "added alone"), "together": ("s", COLOURS[1], "beyond others")}
 MARKERS = "osD^vP*X"
 PEOPLE: dict[str, Any] = {"color": COLOURS[6], "marker": "*", "ms": 11, "ls": "none"}
-LOOKS = {  # colour and marker
-    "ideal": ("0.45", "P"),
-    "trained": (COLOURS[4], "v"),
-    "paper's sampler": (COLOURS[1], "D"),
-    "posterior": (COLOURS[2], "o"),
-    "deep ensemble": (COLOURS[0], "s"),
+LOOKS = {  # colour, marker and shift within a row
+    "ideal": ("0.45", "P", -0.24),
+    "trained": (COLOURS[4], "v", -0.08),
+    "paper's sampler": (COLOURS[1], "D", 0.08),
+    "posterior": (COLOURS[2], "o", 0.24),
 }
 SHARES = ("not literal", "reversed")
 
@@ -86,83 +84,35 @@ def draw_power(table: pd.DataFrame) -> Figure:
 
 @apply_style()
 def draw_people(people: pd.DataFrame) -> Figure:
-    """Draw shares, and w against b, with human numbers.
+    """Draw each human share as a star in a row of its own, with comprehenders as points.
 
     Parameters
     ----------
     people : DataFrame
         The table of `compare_with_people`.
     """
-    figure = Figure(figsize=(9.6, 3.6))
-    grid = figure.subplot_mosaic([["shares", "w", "legend"]])
-    shares = people[people["measure"].isin(SHARES) & (people["comparable"] != "no")]
-    _draw_shares(grid["shares"], shares)
-    _draw_differences(grid["w"], people)
-    grid["shares"].set_title("readings, people's numbers", fontsize=9)
-    _draw_legend(grid["legend"], people)
-    return figure
-
-
-def _draw_shares(axes: Axes, shown: pd.DataFrame) -> None:
-    """Draw each human number as a star in a row of its own, with comprehenders as points."""
+    shown = people[people["measure"].isin(SHARES) & (people["comparable"] != "no")]
     keys = ["measure", "construction", "plausibility"]
     shown = shown.assign(place=shown.groupby(keys, sort=False, dropna=False).ngroup())
     rows = shown.drop_duplicates("place")
     names = [f"{r['measure']}\n{r['plausibility']} {r['construction']}" for _, r in rows.iterrows()]
-    for number, (name, group) in enumerate(shown.groupby("comprehender", sort=False)):
-        drawn = group[group["found"].notna()]
-        y = drawn["place"] + 0.5 * _shift(number)
+    figure = Figure(figsize=(7.2, 3.6))
+    axes = figure.subplots()
+    for name, group in shown.groupby("comprehender", sort=False):
+        drawn, (colour, marker, shift) = group[group["found"].notna()], LOOKS[str(name)]
         bars = _find_bars(drawn["found"], drawn["found_low"], drawn["found_high"])
-        axes.errorbar(drawn["found"], y, xerr=bars, **_choose_look(name, elinewidth=0.8))
-    axes.plot(rows["value"], rows["place"], **PEOPLE)
-    known = rows[rows["low"].notna()]
-    axes.hlines(known["place"], known["low"], known["high"], color=COLOURS[6], lw=1.5)
+        look: dict[str, Any] = {"color": colour, "marker": marker, "ms": 5, "ls": "none"}
+        axes.errorbar(drawn["found"], drawn["place"] + shift, xerr=bars, label=name, **look)
+    axes.plot(rows["value"], rows["place"], label="people", **PEOPLE)
+    axes.hlines(rows["place"], rows["low"], rows["high"], color=COLOURS[6], lw=1.5)
     axes.set_yticks(rows["place"], names, fontsize=7.5)
     axes.set(xlim=(0, None), xlabel="share of readings", ylim=(len(rows) - 0.5, -0.5))
-
-
-def _shift(number: int) -> float:
-    """Return the offset of a comprehender's points within a row, from −½ to ½."""
-    return number / (len(LOOKS) - 1) - 0.5
-
-
-def _choose_look(comprehender: object, **more: Any) -> dict[str, Any]:
-    colour, marker = LOOKS[str(comprehender)]
-    return {"color": colour, "marker": marker, "ms": 5, "ls": "none"} | more
+    title = "whiskers: 95 % over networks and items\n(ideal: over items)"
+    figure.legend(loc="outside right center", title=title, title_fontsize=7.5)
+    return figure
 
 
 def _find_bars(value: pd.Series, low: pd.Series, high: pd.Series) -> np.ndarray:
     """Return the lengths of intervals below and above their values, (2, rows); 0 if missing."""
     reach = np.maximum(np.array([value - low, high - value], float), 0)
     return np.asarray(np.nan_to_num(reach))
-
-
-def _draw_differences(axes: Axes, people: pd.DataFrame) -> None:
-    """Draw w against b; a single comprehender lies on the diagonal, as if compared with a copy."""
-    differences = people[people["measure"].isin(["w", "b"])]
-    wide = differences.pivot(index="comprehender", columns="measure", values="found")
-    for name, row in wide.iterrows():
-        single = np.isnan(row["b"])
-        look = _choose_look(name, ms=6, **({"mfc": "none"} if single else {}))
-        axes.plot(row["w"] if single else row["b"], row["w"], **look)
-    value = differences.drop_duplicates("measure").set_index("measure")["value"]
-    axes.plot(value["b"], value["w"], **PEOPLE)
-    end = 1.1 * float(np.nanmax([*wide.to_numpy().ravel(), *value]))
-    axes.plot([0, end], [0, end], color="0.7", lw=0.8, zorder=0)
-    axes.plot([0, end], [0, end * value["w"] / value["b"]], color="0.7", lw=0.8, ls=":", zorder=0)
-    axes.set(xlim=(0, end), ylim=(0, end), xlabel="b: two participants differ")
-    axes.set_ylabel("w: one differs from itself")
-    axes.set_title("dotted: w/b of people", fontsize=9)
-
-
-def _draw_legend(axes: Axes, people: pd.DataFrame) -> None:
-    """Draw the legend in a panel of its own."""
-    axes.set_axis_off()
-    axes.plot([], [], label="people", **PEOPLE)
-    for name in dict.fromkeys(people["comprehender"]):
-        axes.plot([], [], label=name, **_choose_look(name, ms=None))
-    title = (
-        "whiskers: 95 % over networks and items\n(ideal and ensembles: over items);\n"
-        "open in w against b: one comprehender and its copies"
-    )
-    axes.legend(loc="center", title=title, title_fontsize=7.5)

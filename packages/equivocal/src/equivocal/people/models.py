@@ -12,7 +12,7 @@ intervals are Wald's. Measures and controls enter in standard deviations over th
 coefficients are given in those, and per unit. Criteria are those of measures averaged over
 networks; estimates and intervals are pooled over networks (`equivocal.statistics.fits`). Items
 have slopes of measures that vary within items. Data that no model can take are refused with the
-reason (`equivocal.people.responses`).
+reason (`equivocal.people.designs`).
 
 If the models change, change the R scripts (`equivocal.people.run_compare`) in the same way.
 """
@@ -25,9 +25,17 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from equivocal.people.designs import FACTORS, Design, Model, add_interactions
+from equivocal.people.designs import (
+    FACTORS,
+    Design,
+    Model,
+    Response,
+    add_interactions,
+    check_groups,
+    check_separation,
+    prepare_response,
+)
 from equivocal.people.join import Joined
-from equivocal.people.responses import Response, check_groups, check_separation, prepare_response
 from equivocal.progress import Advance
 from equivocal.statistics import MixedFit, check_trials, fit_logistic, fit_mixed
 from equivocal.statistics.fits import Pooled, pool_networks

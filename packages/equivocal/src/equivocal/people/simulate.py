@@ -22,10 +22,9 @@ import pandas as pd
 from scipy import stats
 from scipy.special import expit
 
-from equivocal.people.designs import build_part
+from equivocal.people.designs import FAMILIES, build_part
 from equivocal.people.join import average_networks
 from equivocal.people.models import check_size
-from equivocal.people.responses import FAMILIES
 from equivocal.people.trial_tables import PLACES, choose_measures
 from equivocal.progress import Advance
 from equivocal.statistics import LEVEL, MixedFit, find_separation, fit_logistic, fit_mixed
