@@ -223,8 +223,8 @@ def published(
 ) -> None:
     """Compare models with published numbers: how people read implausible sentences.
 
-    The ideal comprehender, networks and particles of their posteriors answer who did what to whom. Trains the networks first, or reuses those in the folder. Writes tables/ and
-    figures/.
+    The ideal comprehender, networks and particles of their posteriors answer who did what to whom.
+    Trains the networks first, or reuses those in the folder. Writes tables/ and figures/.
     """
     from equivocal.people.published import compare_people
 
