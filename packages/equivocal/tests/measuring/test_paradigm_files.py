@@ -4,8 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from equivocal.measuring.check_items import find_warnings
-from equivocal.measuring.paradigms import Paradigm, load_paradigm
+from equivocal.measuring.paradigms import Paradigm, find_warnings, load_paradigm
 from equivocal.world import World
 from equivocal.world.from_table import write_world_from_tables
 from lastlayer.errors import UserError
@@ -39,8 +38,11 @@ def test_expectations_beside_a_table_are_read(tmp_path: Path, sg2018: World) -> 
     assert expected.weights == {"odd": 1, "likely": -1}
     assert expected.measures == ("semantic_update", "bayesian_surprise", "exact_surprise")
     assert paradigm.rows["odd", "play"].critical == 3
-    other = load_paradigm(write(tmp_path, EXPECTATIONS.replace("mine", "other")), sg2018)
+    others = EXPECTATIONS.replace("mine", "other")
+    with pytest.warns(UserWarning, match=r"no part \[mine\], .* of mine\.csv; there are other\."):
+        other = load_paradigm(write(tmp_path, others), sg2018)
     assert (other.expected, other.title) == ((), "mine")
+    (tmp_path / "expectations.toml").unlink()
     with pytest.raises(UserError, match="does not say in which world its sentences are"):
         load_paradigm(tmp_path / "mine.csv")
 

@@ -16,9 +16,9 @@ from equivocal.measuring.paradigms import (
     load_paradigm,
     load_published_means,
 )
-from equivocal.measuring.readings import compute_exact_beliefs
 from equivocal.store import read_toml
 from equivocal.world import ImpossibleSentenceError, World
+from equivocal.world.items import Item
 from needs import SHARED, needs
 
 PUBLISHED = SHARED / "world" / "semantic_update_2018.csv"
@@ -186,7 +186,17 @@ def test_reversals_through_noise_exchange_the_nouns(shipped: dict[str, Paradigm]
 def exact(construction: Paradigm, condition: str) -> np.ndarray:
     """Return exact beliefs in answer and rival, (items, 2)."""
     own = [row for (name, _), row in construction.rows.items() if name == condition]
-    return np.array([compute_exact_beliefs(construction.world, row) for row in own])
+    return np.array([ask_first_probe(construction.world, row) for row in own])
+
+
+def ask_first_probe(world: World, item: Item) -> tuple[float, float]:
+    probe = next(iter(item.tracked))
+    asked = "role" if probe in world.roles else "filler"
+    try:
+        truth = world.true_beliefs(item.utterance, **{asked: probe})
+    except ImpossibleSentenceError:
+        return np.nan, np.nan
+    return truth[item.tracked[probe]], truth[item.rivals[probe]]
 
 
 def test_plausible_sentences_are_true_and_implausible_ones_are_never_said(

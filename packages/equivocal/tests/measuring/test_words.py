@@ -12,7 +12,7 @@ from scipy.special import expit, logit
 from equivocal.measuring.exact import build_warrant
 from equivocal.measuring.measures import MEASURES, average_networks, compute_bayesian_surprise
 from equivocal.measuring.paradigms import Paradigm, load_paradigm
-from equivocal.measuring.particles import SAMPLER, sample_particles
+from equivocal.measuring.readings import SAMPLER, sample_particles
 from equivocal.measuring.words import average_beliefs, compute_logits, hear, measure_words
 from equivocal.network import Run
 from equivocal.network.runs import split_corpus

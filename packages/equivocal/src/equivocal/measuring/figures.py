@@ -36,12 +36,8 @@ READINGS = {  # colour and hatch, from left to right: colour alone would not be 
 }
 NEITHER = "neither (answers that do not fit together)"
 INTERVAL = "95 % interval of the hatched share"
-KINDS = {
-    "trained": ("o", COLOURS[0], -0.2, "trained networks (line: range)"),
-    "posterior": ("s", COLOURS[3], 0.2, "simulated comprehenders"),
-}
+KINDS = {"trained": -0.2, "posterior": 0.2}  # of beliefs, and where their bars are
 CURVES = "line: mean, band: 95 % over networks, dot: an item at its critical word"
-OPEN = (0.001, 0.999)  # sentences with exact beliefs in between are ambiguous: a panel of their own
 
 
 @apply_style()
@@ -174,33 +170,24 @@ def _draw_verdicts(axes: Axes, findings: pd.DataFrame, measures: Sequence[str]) 
 
 
 @apply_style()
-def draw_readings(shares: pd.DataFrame, readings: pd.DataFrame, construction: Paradigm) -> Figure:
-    """Draw shares of readings and, if both readings occur, beliefs against exact ones.
+def draw_readings(shares: pd.DataFrame, construction: Paradigm) -> Figure:
+    """Draw the shares of readings.
 
     In each condition the upper bar shows the trained networks, the lower one particles; lines are
     95 % intervals over networks of the share of the rival reading.
 
     Parameters
     ----------
-    shares, readings : DataFrame
-        The construction's rows of `tabulate_shares` and `read_items`.
+    shares : DataFrame
+        The construction's rows of `tabulate_shares`.
     construction : Paradigm
         The construction whose sentences were read.
     """
-    by_item = readings.groupby(["beliefs", "condition", "item"], sort=False)
-    spread = {"mean": ("belief", "mean"), "lowest": ("belief", "min"), "highest": ("belief", "max")}
-    items = by_item.agg(exact=("exact", "first"), **spread).reset_index()
-    open_ones = items[items["exact"].between(*OPEN)]
-    width = 10.5 if len(open_ones) else 7
-    figure = Figure(figsize=(width, 2.3 + 0.55 * len(construction.conditions)))
-    grid = figure.subplots(1, 2 if len(open_ones) else 1, squeeze=False)[0]
-    _draw_bars(grid[0], shares, construction)
-    if len(open_ones):
-        _draw_beliefs(grid[1], open_ones)
-        grid[0].set_title("a  how sentences are read", loc="left", fontsize=9)
-        grid[1].set_title("b  beliefs where both readings happen", loc="left", fontsize=9)
+    figure = Figure(figsize=(7, 2.3 + 0.55 * len(construction.conditions)))
+    axes = figure.subplots()
+    _draw_bars(axes, shares, construction)
     figure.suptitle(construction.title, fontsize=10)
-    add_legend(figure, grid[0], columns=2)
+    add_legend(figure, axes, columns=2)
     return figure
 
 
@@ -211,7 +198,7 @@ def _draw_bars(axes: Axes, shares: pd.DataFrame, construction: Paradigm) -> None
         called["neither"] = "_"  # labels with an underscore are left out of legends
     at = np.arange(len(conditions))
     lines = []
-    for kind, (_, _, shift, _) in KINDS.items():
+    for kind, shift in KINDS.items():
         part = shares[shares["beliefs"] == kind]
         if part.empty:  # only trained networks were asked
             continue
@@ -243,15 +230,3 @@ def _draw_bars(axes: Axes, shares: pd.DataFrame, construction: Paradigm) -> None
 def _name_people(construction: Paradigm, share: float) -> str:
     source = construction.sources[0].partition("),")[0].replace("(", "")
     return f"people: about {share:.0%} ({source})".replace("%", " %")
-
-
-def _draw_beliefs(axes: Axes, items: pd.DataFrame) -> None:
-    axes.plot([0, 1], [0, 1], color="0.6", lw=0.8, zorder=0, label="belief = exact probability")
-    for kind, (mark, colour, shift, label) in KINDS.items():
-        part = items[items["beliefs"] == kind]
-        x = part["exact"] + 0.02 * shift
-        axes.vlines(x, part["lowest"], part["highest"], color=colour, lw=0.7, alpha=0.5)
-        axes.plot(x, part["mean"], mark, color=colour, ms=3.5, ls="", label=label)
-    axes.set(xlim=(-0.03, 1.03), ylim=(-0.03, 1.03))
-    axes.set(xlabel="exact probability of the reading in the world", ylabel="belief in it")
-    axes.legend(loc="upper left", fontsize=8, title="a point is a sentence", title_fontsize=8)

@@ -28,6 +28,9 @@ of each published network in each condition (Rabovsky, Hansen & McClelland 2018,
 `published` maps conditions to its names.
 """
 
+import warnings
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import resources
@@ -39,12 +42,14 @@ import pandas as pd
 from pydantic import BaseModel, ConfigDict, model_validator
 
 from equivocal.errors import validate
+from equivocal.measuring.exact import compute_surprisal
 from equivocal.measuring.measures import MEASURES, list_linked
 from equivocal.store import read_table, read_toml
 from equivocal.store.files import is_plain_name, resolve_inside
 from equivocal.world import World, list_shipped_worlds, split_world_name
+from equivocal.world.grammar import NO_FILLER
 from equivocal.world.items import Item, find_shipped_items, load_items
-from lastlayer.errors import UserError, check_known
+from lastlayer.errors import UserError, check_known, join_names
 
 __all__ = ["CONSTRUCTIONS", "EXPLORATORY", "PARADIGMS", "Expectation", "Paradigm"]
 
@@ -197,10 +202,14 @@ def _find_files(name: str) -> tuple[Path, Path]:
 
 def _read_expectations(place: Path, name: str) -> _Expectations:
     """Read what is expected of a table; nothing, if there is no such file or part of it."""
-    if not place.exists():
-        return _Expectations()
-    part = read_toml(place).get(name, {})
-    return validate(_Expectations, part, "key", f"{place}, [{name}]: ")
+    parts = read_toml(place) if place.exists() else {}
+    if parts and name not in parts:
+        warnings.warn(
+            f"{place} has no part [{name}], so nothing is expected of {name}.csv; there are "
+            f"{join_names(parts)}.",
+            stacklevel=2,
+        )
+    return validate(_Expectations, parts.get(name, {}), "key", f"{place}, [{name}]: ")
 
 
 def _load_world(place: Path, name: str) -> World:
@@ -239,3 +248,96 @@ def find_published(paradigm: Paradigm, measure: str) -> dict[str, np.ndarray]:
         for name, published in paradigm.published.items()
         if published in known
     }
+
+
+# ---- warnings: what would embarrass the author of items later; a new one is a generator here
+
+
+def find_warnings(paradigms: Sequence[Paradigm]) -> Iterator[str]:
+    """Yield a sentence for each thing about a user's items that limits what they can show.
+
+    Parameters
+    ----------
+    paradigms : sequence of Paradigm
+        Those of which findings are expected are not looked at: what differs there is intended.
+    """
+    for paradigm in paradigms:
+        if paradigm.expected or paradigm.readings:
+            continue
+        for line in (*_compare_critical_words(paradigm), *_find_unheard_words(paradigm)):
+            yield f"{paradigm.name}: {line}"
+        if paradigm.world.is_exact:
+            for line in (*_find_decided_agents(paradigm), *_find_impossible(paradigm)):
+                yield f"{paradigm.name}: {line}"
+
+
+def _compare_critical_words(paradigm: Paradigm) -> Iterator[str]:
+    words: dict[str, set[str]] = defaultdict(set)
+    for (_, item), row in paradigm.rows.items():
+        words[item].add(row.utterance.constituents[row.critical - 1].word)
+    differing = [item for item, several in words.items() if len(several) > 1]
+    if differing:
+        example = join_names(sorted(words[differing[0]]))
+        yield (
+            f"in {len(differing)} of {len(words)} items the critical word differs between "
+            f"conditions ({differing[0]}: {example}), so an effect may be one of the words; name "
+            "another one under `critical`, or keep frequency in the model."
+        )
+
+
+def _find_unheard_words(paradigm: Paradigm) -> Iterator[str]:
+    """Find words at a position at which networks never heard them."""
+    world, tree = paradigm.world, paradigm.world.all_derivations.tree
+    heard = {tuple(row) for row in np.column_stack([tree.depth, tree.tokens]).tolist()}
+    new = {
+        f"{part.text} ({place})": item
+        for (_, item), row in paradigm.rows.items()
+        for place, (part, tokens) in enumerate(
+            zip(row.utterance, world.encode(row.utterance).tolist(), strict=True), start=1
+        )
+        if (place, *tokens) not in heard
+    }
+    if new:
+        yield (
+            f"words that are never heard at their position in world {world.name!r}: "
+            f"{join_names(new)}; what networks make of them is a guess."
+        )
+
+
+def _find_decided_agents(paradigm: Paradigm) -> Iterator[str]:
+    """Find verbs that always have the same agent, so that beliefs about it show nothing else."""
+    world = paradigm.world
+    role = next((r for r in ("agent", *world.roles) if r in world.roles and r != "action"), None)
+    verbs = {part.word for row in paradigm.rows.values() for part in row.utterance}
+    decided = _list_decided(world, role) if role else {}
+    found = [f"{verb} ({agent})" for verb, agent in decided.items() if verb in verbs]
+    if found:
+        yield (
+            f"verbs that decide the {role}: {join_names(found)}; whoever hears the verb "
+            f"knows the {role}, whatever the other words say."
+        )
+
+
+def _list_decided(world: World, role: str) -> dict[str, str]:
+    """Return the verbs that have one filler of a role only, and that filler."""
+    words, rows = world.lexicon.words, world.all_derivations.derivations.fillers
+    pairs = rows[:, [world.grammar.action_role, world.roles.index(role)]]
+    agents: dict[int, set[int]] = defaultdict(set)
+    for verb, agent in np.unique(pairs[pairs[:, 1] != NO_FILLER], axis=0).tolist():
+        agents[verb].add(agent)
+    return {words[v]: words[next(iter(one))] for v, one in agents.items() if len(one) == 1}
+
+
+def _find_impossible(paradigm: Paradigm) -> Iterator[str]:
+    """Find conditions in which sentences never happen, so that there is no truth about them."""
+    lacking: dict[str, int] = dict.fromkeys(paradigm.conditions, 0)
+    for (condition, _), row in paradigm.rows.items():
+        surprisal = compute_surprisal(paradigm.world, row.utterance)
+        lacking[condition] += not np.isfinite(surprisal).all()
+    counts = [f"{count} in {condition}" for condition, count in lacking.items() if count]
+    if counts:
+        yield (
+            f"sentences that never happen in world {paradigm.world.name!r}: {join_names(counts)}; "
+            "from the impossible word on exact measures are empty and beliefs have no truth to be "
+            "compared with."
+        )

@@ -1,4 +1,8 @@
-"""Readings of sentences with two of them: by trained networks, by particles, and exact beliefs.
+"""Particles of the posterior over a network's last layer, and their readings of sentences.
+
+Particles are sampled once and stored. The prior is centred on the trained weights and the rows are
+those of training, as everywhere (`equivocal.beliefs`). If the settings of the sampler (`SAMPLER`)
+change, stored posteriors are sampled anew.
 
 A comprehender is a last layer θ. Asked a probe with the features ψ, it prefers the answer where
 
@@ -26,24 +30,87 @@ no variable in [0, 1] with mean m has a larger variance than a Bernoulli variabl
 (this is no proof; a test counts how often it covers m for shares of two values).
 """
 
+import hashlib
+import warnings
 from collections.abc import Iterator
+from dataclasses import asdict
 
 import numpy as np
 import pandas as pd
 from scipy import stats
-from scipy.special import expit
 
+from equivocal.beliefs import SamplerSettings, collect_last_layer, infer_posterior
 from equivocal.measuring.paradigms import Paradigm
-from equivocal.network import Network
+from equivocal.network import Network, Run
+from equivocal.network.storage import name_arrays
 from equivocal.statistics.summaries import LEVEL
-from equivocal.world import ImpossibleSentenceError, World
-from equivocal.world.items import Item
+from equivocal.store.store import NETWORK_CODE, POSTERIOR_CODE, Store, hash_content
+from lastlayer import Posterior
 
-__all__ = ["READINGS", "count_readings"]
+__all__ = ["READINGS", "SAMPLER", "count_readings", "sample_particles"]
 
+VARIANCE = 1.0  # of the prior; the paper's central one
+ROWS = "every word"
+MEASURE_CODE = (*POSTERIOR_CODE, "equivocal/measuring/readings.py")
+SAMPLER = SamplerSettings(method="exact-flow", num_particles=64, tolerance=0.01)
 READINGS = ("answer", "rival", "neither")
 CELLS = ["paradigm", "condition", "beliefs"]
 NAN = float("nan")
+
+
+def sample_particles(
+    run: Run, index: int, store: Store, sampler: SamplerSettings = SAMPLER
+) -> np.ndarray:
+    """Load the particles of a network's posterior from a store, or sample them into it.
+
+    Parameters
+    ----------
+    run : Run
+        The training run.
+    index : int
+        Which of its networks.
+    store : Store
+        Stores the posterior as posteriors/WORLD/NN.safetensors.
+    sampler : SamplerSettings
+        The sampler; a stored posterior of another one is not used.
+
+    Returns
+    -------
+    array (units, particles, features)
+        Last layers, each of a simulated comprehender. A sampler that did not converge is warned of.
+    """
+    name = f"posteriors/{run.world.name}/{index:02d}"
+    what = (_hash_network(run, index), sampler.model_dump(), VARIANCE, ROWS)
+    posterior = store.load_or_make(
+        name,
+        hash_content(*what, code=MEASURE_CODE),
+        ".safetensors",
+        load=Posterior.load,
+        make=lambda: infer_posterior(
+            collect_last_layer(run, run.networks[index], ROWS),
+            sampler,
+            VARIANCE,
+            run.settings.seed + index,
+        ),
+        save=Posterior.save,
+    )
+    if not posterior.info.converged:
+        what_happened = "diverged" if posterior.info.diverged.any() else "did not converge"
+        warnings.warn(
+            f"the posterior of network {index} {what_happened} ({store.folder / name}); interpret "
+            "results that depend on it with care.",
+            stacklevel=2,
+        )
+    return np.asarray(posterior.particles, np.float32)
+
+
+def _hash_network(run: Run, index: int) -> str:
+    """Return a hash of a network's weights and of all that its corpus depends on."""
+    weights = hashlib.sha256()
+    for array in name_arrays(run.models[index]).values():
+        weights.update(np.asarray(array).tobytes())
+    about = (weights.hexdigest(), run.world.fingerprint, asdict(run.settings))
+    return hash_content(*about, code=NETWORK_CODE)
 
 
 def read_items(paradigm: Paradigm, network: Network, layers: np.ndarray) -> pd.DataFrame:
@@ -61,9 +128,7 @@ def read_items(paradigm: Paradigm, network: Network, layers: np.ndarray) -> pd.D
     Returns
     -------
     DataFrame
-        paradigm, condition, item; the share of each of `READINGS`; for the item's first probe the
-        mean belief in answer and rival, and the exact beliefs, NaN where the sentence is
-        impossible.
+        paradigm, condition, item; the share of each of `READINGS`.
     """
     number = {unit: k for k, unit in enumerate(paradigm.world.units)}
     rows = []
@@ -75,13 +140,9 @@ def read_items(paradigm: Paradigm, network: Network, layers: np.ndarray) -> pd.D
             np.einsum("qjd,qd->qj", layers[[number[units[p]] for p in item.tracked]], psi)
             for units in (item.tracked, item.rivals)
         )
-        exact, rival_exact = compute_exact_beliefs(paradigm.world, item)
-        shares = count_readings(z_answer, z_rival)
         rows.append(
             {"paradigm": paradigm.name, "condition": item.condition, "item": item.name}
-            | dict(zip(READINGS, shares, strict=True))
-            | {"belief": expit(z_answer[0]).mean(), "rival_belief": expit(z_rival[0]).mean()}
-            | {"exact": exact, "rival_exact": rival_exact}
+            | dict(zip(READINGS, count_readings(z_answer, z_rival), strict=True))
         )
     return pd.DataFrame(rows)
 
@@ -96,20 +157,6 @@ def count_readings(z_answer: np.ndarray, z_rival: np.ndarray) -> tuple[float, fl
     answer = (z_answer > z_rival).all(axis=0)
     rival = (z_answer < z_rival).all(axis=0)
     return float(answer.mean()), float(rival.mean()), float((~answer & ~rival).mean())
-
-
-def compute_exact_beliefs(world: World, item: Item) -> tuple[float, float]:
-    """Compute the exact probability of answer and rival for the first probe of an item.
-
-    NaN where the sentence is impossible in the world.
-    """
-    probe = next(iter(item.tracked))
-    asked = "role" if probe in world.roles else "filler"
-    try:
-        truth = world.true_beliefs(item.utterance, **{asked: probe})
-    except ImpossibleSentenceError:
-        return NAN, NAN
-    return float(truth[item.tracked[probe]]), float(truth[item.rivals[probe]])
 
 
 def tabulate_shares(readings: pd.DataFrame) -> pd.DataFrame:

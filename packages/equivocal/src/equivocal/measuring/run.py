@@ -25,15 +25,14 @@ import pandas as pd
 
 from equivocal.machine import find_cache_folder
 from equivocal.measuring import readings
-from equivocal.measuring.check_items import find_warnings
 from equivocal.measuring.exact import build_warrant
 from equivocal.measuring.findings import (
     summarise_findings,
     tabulate_findings,
 )
 from equivocal.measuring.measures import average_networks, describe_columns
-from equivocal.measuring.paradigms import PARADIGMS, Paradigm, load_paradigm
-from equivocal.measuring.particles import ROWS, SAMPLER, VARIANCE, sample_particles
+from equivocal.measuring.paradigms import PARADIGMS, Paradigm, find_warnings, load_paradigm
+from equivocal.measuring.readings import ROWS, SAMPLER, VARIANCE, sample_particles
 from equivocal.measuring.words import measure_words
 from equivocal.network import Run, TrainingSettings
 from equivocal.network.runs import choose_training, split_corpus, train_or_load
@@ -106,7 +105,7 @@ class MeasureResult(Result):
                 if "paradigm" in table
             }
             drawn[paradigm.name] = (
-                figures.draw_readings(own["shares"], own["readings"], paradigm)
+                figures.draw_readings(own["shares"], paradigm)
                 if paradigm.readings
                 else figures.draw_words(own["words"], paradigm)
             )

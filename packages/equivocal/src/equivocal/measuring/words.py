@@ -3,7 +3,7 @@
 All distinct sentences of a world are processed together, whatever paradigms they belong to.
 
 Beliefs are those of particles of the posterior over the last layer, of which each is a comprehender
-(`equivocal.measuring.particles`), or those of the trained last layer, as of a single particle.
+(`equivocal.measuring.readings`), or those of the trained last layer, as of a single particle.
 Surprise and uncertainty are those of the mean belief E[y] over particles, which is the ensemble's
 prediction: KL(E[y_t] ‖ E[y_{t−1}]) and H(E[y_t]). The epistemic part of the latter is
 H(E[y_t]) − E[H(y_t)]; `between_networks` is the same over networks in place of particles.
