@@ -96,3 +96,16 @@ def test_label_sets_of_a_fit_use_its_held_out_rows():
     coverage, risk = right.lines[0].get_data()
     assert coverage[-1] == pytest.approx(1)
     assert risk[-1] == pytest.approx(belief.report.nll["posterior"])
+
+
+def test_a_label_without_a_known_answer_has_no_figures():
+    """As where an assay was never run on the held-out rows; a loss of 0 would be a lie."""
+    rng = np.random.default_rng(4)
+    psi, t = rng.normal(size=(200, 3)), rng.integers(0, 2, (200, 3)).astype(float)
+    t[100:, 1] = np.nan
+    belief = LastLayer.fit_features(psi[:100], t[:100], validation=(psi[100:], t[100:]), **QUICK)
+    row = belief.report.tables["labels"].iloc[1]
+    assert row["n"] == row["positives"] == 0
+    assert row.drop(["label", "n", "positives"]).isna().all()
+    assert np.isnan(belief.report.choose_thresholds(precision=0.8)[1]).all()
+    belief.report.draw()

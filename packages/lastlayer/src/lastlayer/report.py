@@ -158,12 +158,13 @@ def measure_labels(held: HeldOut, answers: Prediction) -> dict[str, list[Any]]:
         error = measure_calibration(p, t, c)
         threshold = find_threshold(p, t, c, RECALL, by_recall=True)
         doubt = total[known, k].sum()
+        loss = losses[:, min(k, losses.shape[1] - 1)].sum()
         rows.append(
             {
                 "label": held.names[k],
                 "n": len(p),
                 "positives": float((c * t).sum()),
-                "nll": float(losses[:, min(k, losses.shape[1] - 1)].sum() / max(own.sum(), 1e-300)),
+                "nll": float(loss / own.sum()) if own.any() else np.nan,
                 **dict(zip(CALIBRATION, error, strict=True)),
                 **dict(zip(THRESHOLD, threshold, strict=True)),
                 "epistemic_share": float(information[known, k].sum() / doubt) if doubt else np.nan,
@@ -254,6 +255,8 @@ def find_threshold(
     p: np.ndarray, t: np.ndarray, c: np.ndarray, wanted: float, *, by_recall: bool
 ) -> tuple[float, float, float]:
     """Return the threshold of one label, and its interval; NaN where none serves."""
+    if not p.size:  # no known answer
+        return (np.nan,) * 3
     order = np.argsort(-p, kind="stable")
     W, p = draw_weights(c)[:, order], p[order].astype(np.float64)
     hits = np.cumsum(W * t[order], axis=1)
@@ -264,7 +267,7 @@ def find_threshold(
         else:
             good = hits >= wanted * np.cumsum(W, axis=1)
             place = good.shape[1] - 1 - good[:, ::-1].argmax(axis=1)
-    served = good.any(axis=1) & (hits[:, -1] > 0) if p.size else np.zeros(len(W), bool)
+    served = good.any(axis=1) & (hits[:, -1] > 0)
     if not served[0] or not served[1:].any():
         return (np.nan,) * 3
     found = np.where(served, p[place], np.nan)

@@ -74,7 +74,8 @@ def ask(
     """Ask a sentence and see what networks and their ensembles believe after each word.
 
     Three networks each of the worlds `slips` and `paper` come with the package. For another world
-    three are trained the first time and kept in your cache folder.
+    three are trained the first time and kept in your cache folder. `--english` asks any English
+    sentence instead, with the options of `equivocal english ask`.
     """
     from equivocal.asking.listeners import Listeners, parse_sentence
     from equivocal.asking.source import PAPER_PAIR, Source

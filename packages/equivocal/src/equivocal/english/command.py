@@ -12,6 +12,10 @@ from lastlayer.errors import UserError
 
 WORTH_SAYING = 0.01  # nats
 WORTH_A_LINE = 0.05  # beliefs in roles that are less probable are not printed
+LEGEND = (
+    "trained: the network alone; posterior: mean and 90 % interval over its last layer; epistemic "
+    f"and surprisal in nats. Rows are left out where both beliefs are {WORTH_A_LINE} or less."
+)
 
 Model = Annotated[
     str | None,
@@ -65,6 +69,7 @@ def ask(
     cells |= {"90 %": "{low:.2f}–{high:.2f}", "epistemic": "{epistemic:.3f}"}
     if believed.any():
         show_frame(shown[believed], cells | {"surprisal": "{surprisal:.1f}"}, left=3)
+        out.print(LEGEND, soft_wrap=True)
     else:
         out.print("No word is believed to have such a role.")
     if rise > WORTH_SAYING and not role:

@@ -56,7 +56,8 @@ def measure(
 
     Trains the networks first, or reuses those in the folder. With `--out words.csv` the table of
     words is there, a row for each network and word, and all else in the folder words/: tables/,
-    figures/ and finally measure.toml, which marks the run as complete.
+    figures/ and finally measure.toml, which marks the run as complete. `--english` measures English
+    sentences instead, with the options of `equivocal english measure`.
     """
     from equivocal.measuring.paradigms import PARADIGMS
     from equivocal.measuring.run import measure as measure_items

@@ -16,13 +16,14 @@ import numpy as np
 import pandas as pd
 
 from equivocal.people import trial_tables as tables
-from equivocal.people.align import Region, align_trials
+from equivocal.people.align import NOWHERE, Region, align_trials
 from equivocal.people.designs import add_length, add_previous_words, name_with_previous
 from equivocal.people.trial_tables import NEEDED, NETWORK, PLACES, RESERVED, SIGNALS, WORDS
 from equivocal.world.spelling import drop_articles
 from lastlayer.errors import UserError, check_known, join_names
 
 NO_WORD = "no such word in the measures"
+NO_SENTENCE = "no such sentence (item and condition) in the measures"
 IN_REGION = "word_in_region"  # a column of `align`
 
 
@@ -102,7 +103,14 @@ def join_files(
     aligned = None
     if _lists_words(trials) and _lists_words(words) and "position" in words:
         aligned = align_trials(trials, words, region)
-        trials, notes = aligned.trials, aligned.notes
+        notes = aligned.notes
+        if len(aligned.trials) < len(trials) - len(aligned.left_out):
+            counted = {"last": "the last", "sum": "their sum"}.get(region, region)
+            notes.append(
+                f"{len(trials)} rows were read; of the words of one constituent {counted} counts "
+                "(--region), and alignment.csv lists all"
+            )
+        trials = aligned.trials
         if trials.get("words_read", pd.Series(1)).nunique() > 1:
             controls.append("words_read")
             notes.append("words_read, the number of words in each sum, is a control")
@@ -300,6 +308,7 @@ def _find_reasons(
         **{f"no {key}": both[key].isna() for key in ("participant", *keys)},
         "no response": pd.Series(response.isna().to_numpy(), both.index),
         "the response is not a number": both["response"].isna(),
+        NO_SENTENCE: (both["found"] != "both") & (both.get("position") == NOWHERE),
         NO_WORD: both["found"] != "both",
         **{f"{name} is empty": both[name].isna() for name in needed},
     }
@@ -311,7 +320,7 @@ def _explain_no_match(
 ) -> str:
     """Return the error message for tables of which no trial could be joined."""
     commonest = str(reasons.value_counts().index[0])
-    if commonest != NO_WORD:
+    if commonest not in (NO_WORD, NO_SENTENCE):
         return (
             f"no trial is left: in {int((reasons == commonest).sum())}, {commonest}; correct the "
             "table, or name another column (answers in words: --response COLUMN=VALUE)."
