@@ -39,7 +39,7 @@ ABOUT = {"condition", "item", "in_short"}  # dimensions and columns of what is a
 OBJECTS = (Utterance, Item, Items, Beliefs, StudyResult)
 MADE = (np.ndarray, jax.Array, Figure, Path)
 LEFT_OUT = (
-    *("paper/known_truth.py", "equivocal/truth.py", "world/reversals.py"),
+    *("equivocal/truth.py", "world/reversals.py"),
     *("world/learner.py", "world/learning.py", "world/hearing.py", ".j2"),
 )
 SMALL = {  # the walk is the same, and shorter to watch

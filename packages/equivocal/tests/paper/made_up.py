@@ -12,9 +12,9 @@ HEARD = ("condition", "item", "position", "probe", "unit")
 SUMMARY = ("sampler", "prior", "network", *HEARD)
 
 
-def activations(networks: int = 3, non_relevant: bool = True) -> xr.Dataset:
+def activations() -> xr.Dataset:
     """Return three items of four words in two conditions; the last congruent one has three."""
-    rng = np.random.default_rng(0)
+    rng, networks = np.random.default_rng(0), 3
     shape = (networks, 2, len(ITEMS), 4, len(PROBES), len(UNITS))
     logit = rng.normal(-3, 1, shape)
     logit[:, 0, 2, 3] = np.nan
@@ -35,7 +35,7 @@ def activations(networks: int = 3, non_relevant: bool = True) -> xr.Dataset:
         "low": np.quantile(draws, 0.05, -1),
         "high": np.quantile(draws, 0.95, -1),
     }
-    dataset = xr.Dataset(
+    return xr.Dataset(
         {
             "mle": (("network", *HEARD), expit(logit)),
             **{name: (SUMMARY, values) for name, values in summaries.items()},
@@ -55,6 +55,7 @@ def activations(networks: int = 3, non_relevant: bool = True) -> xr.Dataset:
             "position": [1, 2, 3, 4],
             "probe": PROBES,
             "unit": UNITS,
+            "non_relevant": [*ITEMS.values(), *OTHERS],
             "role": ["agent", "patient"],
             "tracked": (
                 ("condition", "item", "role"),
@@ -62,17 +63,11 @@ def activations(networks: int = 3, non_relevant: bool = True) -> xr.Dataset:
             ),
             "word": (("condition", "item", "position"), np.array(words)),
         },
-        attrs={
-            "study": "paper",
-            "quick": "no",
-            "central_prior": "1.0",
-        },
+        attrs={"study": "paper", "quick": "no", "central_prior": "1.0"},
     )
-    others = {"non_relevant": [*ITEMS.values(), *OTHERS]}
-    return dataset.assign_coords(others) if non_relevant else dataset
 
 
-def path(references: bool = True) -> xr.Dataset:
+def path() -> xr.Dataset:
     """Return the path of a sampler for two networks; step 0 is its start."""
     rng = np.random.default_rng(1)
     time = np.concatenate([[0], np.geomspace(1e-4, 1, 30)]) * np.array([[1.0], [1.5]])
@@ -83,10 +78,7 @@ def path(references: bool = True) -> xr.Dataset:
             "time": (("network", "step"), time),
             **{n: (("network", "step", "item"), rng.uniform(size=(2, 31, 3))) for n in names},
         },
-        attrs={
-            **{"paper_steps": 17, "stop_time": 0.0017, "condition": "reversal"},
-            **(levels if references else {}),
-        },
+        attrs={"paper_steps": 17, "stop_time": 0.0017, "condition": "reversal", **levels},
     )
 
 

@@ -7,7 +7,6 @@ import pytest
 from equivocal.paper.figures import (
     draw_effect,
     draw_exact_comparison,
-    draw_intervals,
     draw_known_truth,
     draw_prior_effects,
     draw_rational_map,
@@ -15,8 +14,7 @@ from equivocal.paper.figures import (
     tabulate_path,
     tabulate_prior_effects,
 )
-from equivocal.paper.inference import Beliefs
-from equivocal.paper.known_truth import EXAMPLE
+from equivocal.paper.inference import EXAMPLE, Beliefs
 from equivocal.paper.tables import compute_measures, find_rational_levels, tabulate_effects
 from equivocal.world import World
 from equivocal.world.items import Item
@@ -72,16 +70,6 @@ def test_samplers_of_all_networks_are_drawn_against_the_exact_posterior() -> Non
     assert shown["paper"][0][0, 0] > 0  # zero is clipped to a value that a logit axis can show
     expected = data["paper_high"] - data["paper_low"]
     np.testing.assert_allclose(widths.lines[0].get_ydata(), expected.values.ravel())
-
-
-def test_every_question_to_the_first_network_is_named_with_its_intervals() -> None:
-    data = exact()
-    (each,) = draw_intervals(data).axes
-    assert [text.get_text() for text in each.get_yticklabels()] == list(data["question"].values)
-    first = data.isel(network=0)
-    for name, drawn in zip(("exact", "paper", "converged", "nuts"), each.collections, strict=True):
-        ends = [segment[:, 0] for segment in drawn.get_segments()]
-        np.testing.assert_allclose(ends[1:], np.c_[first[f"{name}_low"], first[f"{name}_high"]][1:])
 
 
 def test_effects_are_drawn_for_every_network_and_estimate() -> None:

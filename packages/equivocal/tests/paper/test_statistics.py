@@ -17,7 +17,6 @@ from equivocal.statistics.summaries import (
     correct_holm,
     fit_mixed_model,
 )
-from lastlayer.errors import UserError
 
 ITEMS = ["breakfast", "dinner", "morning", "evening"]
 FOODS = ["egg", "pizza", "tea", "juice"]
@@ -116,24 +115,13 @@ def test_measures_pick_the_units_of_each_sentence():
 
 def test_measures_of_other_roles_and_more_conditions():
     dataset = make_dataset(2, study="mine").sel(unit=[unit for unit in UNITS if unit != "novel"])
-    dataset = dataset.sel(role=["patient"]).drop_vars("non_relevant")
+    dataset = dataset.sel(role=["patient"], non_relevant=[])
     odd = dataset.sel(condition=["reversal"]).assign_coords(condition=["odd"])
     odd = odd.assign_coords(tracked=xr.full_like(odd["tracked"], "chess"))
     three = xr.concat([dataset, odd], dim="condition", data_vars="minimal")
     rows = compute_measures(three)
     assert set(rows["measure"]) == {"indicated patient", "plausible patient"}
     assert set(tabulate(three, without=SLOW)["paired_models"]["condition"]) == {"reversal", "odd"}
-
-
-def test_measures_without_their_probe_or_unit_are_refused():
-    dataset = make_dataset(2)
-    with pytest.raises(UserError, match="patient is tracked but was not asked"):
-        compute_measures(dataset.sel(probe=["agent"]))
-    with pytest.raises(UserError, match="no unit chess"):
-        compute_measures(dataset.sel(unit=[unit for unit in UNITS if unit != "chess"]))
-    dataset.attrs["central_prior"] = "2.0"
-    with pytest.raises(UserError, match=r"2 is not among .* 0.01, 1, 5"):
-        tabulate(dataset)
 
 
 def test_one_sample_and_paired_are_scipys():

@@ -20,7 +20,6 @@ from equivocal.paper.tables import (
     list_non_relevant,
     list_own_units,
 )
-from lastlayer.errors import check_known
 
 BINS = 10  # bins of exact probability; zero has another of its own
 NON_RELEVANT = "non-relevant (mean)"
@@ -80,21 +79,20 @@ def draw_activations(table: pd.DataFrame, condition: str) -> Figure:
         axes.set_title(f"{probe} probe", loc="left")
         names = [f"indicated {r.role}\n({r.units})" for r in part.itertuples()]
         axes.set_xticks(range(len(names)), names)
-        axes.set_ylim(0, 1.15)
+        axes.set(ylim=(0, 1.5), yticks=np.arange(0, 1.1, 0.25))  # room for the legend
     grid[0].set_ylabel("mean activation")
     figure.suptitle(f"{condition} sentences, at the critical word", fontsize=10)
-    note = "black lines: standard deviation over items of the networks' mean"
-    add_legend(figure, grid[0], columns=2, note=note)
+    grid[0].legend(loc="upper left", fontsize=8)
     return figure
 
 
 def _draw_estimate(axes: Axes, part: pd.DataFrame, estimate: str, shift: float) -> None:
     look: dict[str, Any] = {"edgecolor": "white", "error_kw": THIN}
-    look["color"] = COLOUR_OF.get(estimate, COLOURS[1])
+    look |= {"color": COLOUR_OF[estimate], "label": NAME_OF[estimate]}
     look["hatch"] = "" if estimate == "mle" else "///"  # distinguishable in grey print too
-    x, label = np.arange(len(part)) + shift * WIDTH, NAME_OF.get(estimate, estimate)
-    bars = axes.bar(x, part["mean"], WIDTH, yerr=part["sd"], label=label, **look)
-    axes.bar_label(bars, [f"{mean:.2g}" for mean in part["mean"]], padding=2, fontsize=7)
+    x = np.arange(len(part)) + shift * WIDTH
+    bars = axes.bar(x, part["mean"], WIDTH, yerr=part["sd"], **look)
+    axes.bar_label(bars, [f"{mean:.2g}" for mean in part["mean"]], padding=2, fontsize=8)
 
 
 def tabulate_words(dataset: xr.Dataset, condition: str, estimate: str) -> pd.DataFrame:
@@ -170,7 +168,7 @@ def draw_word_grid(table: pd.DataFrame, condition: str, estimate: str) -> Figure
     for axes, probe in zip(grid[0], probes, strict=True):
         axes.set_title(f"{probe} probe")
     figure.supylabel("activation", fontsize=9)
-    figure.suptitle(f"{condition} sentences: {NAME_OF.get(estimate, estimate)}", fontsize=10)
+    figure.suptitle(f"{condition} sentences: {NAME_OF[estimate]}", fontsize=10)
     note = "bars: mean; black lines: standard deviation over networks, items averaged"
     columns = max(1, 90 // (table["series"].str.len().max() + 8))  # as many as fit the width
     add_legend(figure, grid[0, 0], columns=columns, note=note)
@@ -227,19 +225,16 @@ def draw_calibration(table: pd.DataFrame, estimates: list[str]) -> Figure:
     Parameters
     ----------
     table : DataFrame
-        From `tabulate_calibration`; may be empty.
+        From `tabulate_calibration`.
     estimates : list of str
         `"mle"` and the samplers, in order.
     """
     figure = Figure(figsize=(2.5 * len(estimates), 3.1))
     grid = figure.subplots(1, len(estimates), sharey=True, squeeze=False)[0]
     for axes, estimate in zip(grid, estimates, strict=True):
-        part, title = table[table["estimate"] == estimate], NAME_OF.get(estimate, estimate)
-        _draw_bins(axes, part, COLOUR_OF.get(estimate, COLOURS[3]))
-        if part.empty:
-            axes.text(0.5, 0.5, "no exact beliefs\nfor this study", ha="center", va="center")
-        else:
-            title += f"\nmean absolute error {part['error'].iloc[0]:.4f}"
+        part, title = table[table["estimate"] == estimate], NAME_OF[estimate]
+        _draw_bins(axes, part, COLOUR_OF[estimate])
+        title += f"\nmean absolute error {part['error'].iloc[0]:.4f}"
         axes.set_title(title, fontsize=9)
         axes.set_xlabel("exact probability")
     grid[0].set_ylabel("activation (posterior mean)")
@@ -272,15 +267,11 @@ def select_units(dataset: xr.Dataset, condition: str, role: str) -> dict[str, st
     return {item: row[role] for item, row in tracked.items() if role in row}
 
 
-def select_estimate(dataset: xr.Dataset, estimate: str, name: str = "mean") -> xr.DataArray:
-    """Select activations of the trained network (`"mle"`), or a sampler's variable called `name`.
-
-    The prior variance is that of the main analysis.
-    """
+def select_estimate(dataset: xr.Dataset, estimate: str) -> xr.DataArray:
+    """Select activations of the trained network (`"mle"`), or a sampler's at the central prior."""
     if estimate == "mle":
         return dataset["mle"]
-    check_known(estimate, ["mle", *map(str, dataset["sampler"].values)], "estimate")
-    return dataset[name].sel(sampler=estimate, prior=find_central_prior(dataset))
+    return dataset["mean"].sel(sampler=estimate, prior=find_central_prior(dataset))
 
 
 def list_series(dataset: xr.Dataset, condition: str) -> dict[str, dict[str, str]]:

@@ -35,7 +35,7 @@ from scipy.special import expit
 
 from equivocal.beliefs import LayerRows, SamplerSettings, collect_last_layer, infer_posterior
 from equivocal.network import Network
-from equivocal.paper.study import Study
+from equivocal.paper.study import Job, Study
 from equivocal.world import ImpossibleSentenceError, Utterance, World
 from equivocal.world.items import Item, Items
 from lastlayer import Posterior
@@ -98,7 +98,7 @@ def combine_answers(answers: Sequence[Any], study: Study) -> xr.Dataset:
 
 
 def answer_stimuli(
-    study: Study, index: int, load_posterior: Callable[[str, float], Posterior]
+    study: Study, index: int, load_posterior: Callable[[Job], Posterior]
 ) -> dict[str, np.ndarray]:
     """Compute the answers of one network and its posteriors to the stimuli.
 
@@ -109,7 +109,7 @@ def answer_stimuli(
     index : int
         Which of them.
     load_posterior : callable
-        Called with sampler and prior variance; returns the posterior.
+        Called with a job of the study; returns the posterior.
 
     Returns
     -------
@@ -132,7 +132,7 @@ def answer_stimuli(
         answers[name] = np.full((len(samplers), len(priors), *shape), np.nan, np.float32)
     answers["time"] = np.full((len(samplers), len(priors), len(units)), np.nan)
     for (s, sampler), (p, prior) in product(enumerate(samplers), enumerate(priors)):
-        posterior = load_posterior(sampler, prior)
+        posterior = load_posterior(Job(sampler, prior, index))
         answers["time"][s, p] = posterior.info.time
         for name, values in summarise_answers(posterior, psi[said]).items():
             answers[name][s, p][said] = values

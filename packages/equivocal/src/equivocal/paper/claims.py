@@ -7,7 +7,7 @@ Claims and limits are in `record/claims.toml`, the rules in `equivocal.paper.ver
 `find_impossible_numbers` finds, by arithmetic, printed numbers that no data can give.
 
 In the paper's world no reversal is possible, so nothing there can show whether doubt is justified;
-one claim is judged in the world `slips`, where reversals have a true answer (`known_truth`).
+one claim is judged in the world `slips`, where reversals have a true answer (`compare_with_truth`).
 
 Verdicts of full runs are data of the package (`record/full_runs.toml`). A report shows them next to
 its own, below the answer of `equivocal multiverse --match`, so that a reader sees what depends on

@@ -10,14 +10,12 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 from matplotlib.axes import Axes
-from matplotlib.axis import Axis
 from matplotlib.figure import Figure
-from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator
+from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 from scipy.stats import gmean
 
 from equivocal.figure_style import (
     COLOUR_OF,
-    COLOURS,
     NAME_OF,
     add_legend,
     apply_style,
@@ -32,7 +30,7 @@ from equivocal.paper.activation_figures import (
     tabulate_critical,
     tabulate_words,
 )
-from equivocal.paper.known_truth import EXAMPLE
+from equivocal.paper.inference import EXAMPLE
 from equivocal.paper.settings import read_record
 from equivocal.paper.tables import compute_measures, find_central_prior, find_stop_time
 from equivocal.progress import progress
@@ -49,7 +47,7 @@ FLOOR = 1e-10  # the end of logit axes
 TICKS = (1e-9, 1e-7, 1e-5, 1e-3, 0.05, 0.5, 0.95, 0.999)
 N_READ_AS = {"pairs": "pairs", "all": "sentences"}
 VISIBLE = read_record("claims")["limits"]["smallest"]  # the least activation that a bar shows
-MARKERS = {"exact": "s", "paper": "D", "converged": "o", "nuts": "x"}
+MARKERS = {"paper": "D", "converged": "o", "nuts": "x"}
 
 
 def draw(result: "StudyResult") -> Figures:
@@ -65,11 +63,10 @@ def draw(result: "StudyResult") -> Figures:
         path = add_reference_levels(beliefs.path, dataset)
         figures["tau"] = draw_sampler_path(tabulate_path(path))
         figures["prior"] = draw_prior_effects(tabulate_prior_effects(dataset))
-        if study.world.is_exact:
-            figures["calibration"] = draw_calibration(tabulate_calibration(dataset), estimates)
+        if len(calibration := tabulate_calibration(dataset)):
+            figures["calibration"] = draw_calibration(calibration, estimates)
         if exact is not None:
             figures["exact"] = draw_exact_comparison(exact)
-            figures["intervals"] = draw_intervals(exact)
         if result.truth is not None:
             figures["truth"] = draw_known_truth(result.truth)
         if "effects" in tables:
@@ -162,11 +159,11 @@ def draw_prior_effects(table: pd.DataFrame) -> Figure:
 
 def _draw_prior_line(axes: Axes, part: pd.DataFrame, sampler: str, shift: float) -> None:
     """Draw one sampler, shifted by `shift` decades so that dots do not hide each other."""
-    colour, style = COLOUR_OF.get(sampler, COLOURS[3]), "-" if sampler == "paper" else "--"
+    colour, style = COLOUR_OF[sampler], "-" if sampler == "paper" else "--"
     for network, own in part.groupby("network", sort=False):
-        x, label = own["prior"] * 10**shift, NAME_OF.get(sampler, sampler)
+        x, name = own["prior"] * 10**shift, NAME_OF[sampler]
         if network == MEAN:
-            axes.plot(x, own["effect"], style, marker="D", ms=4, color=colour, label=label)
+            axes.plot(x, own["effect"], style, marker="D", ms=4, color=colour, label=name)
         else:
             axes.plot(x, own["effect"], "o", color=colour, ms=3, alpha=0.35, mew=0)
     axes.set_xscale("log")
@@ -204,7 +201,7 @@ def add_reference_levels(path: xr.Dataset, dataset: xr.Dataset) -> xr.Dataset:
     rows = compute_measures(dataset)
     rows = rows[
         (rows["sampler"] == "converged")
-        & np.isclose(rows["prior"], find_central_prior(dataset))
+        & (rows["prior"] == find_central_prior(dataset))
         & (rows["condition"] == path.attrs["condition"])
         & rows["network"].isin(path["network"].values)
     ]
@@ -224,19 +221,20 @@ def draw_sampler_path(path: pd.DataFrame) -> Figure:
     ----------
     path : DataFrame
         From `tabulate_path`; its attributes hold the paper's number
-        of steps, the τ at which its sampler stopped (`stop_time`) and, if known, the levels of
-        trained network and converged posterior.
+        of steps, the τ at which its sampler stopped (`stop_time`), and the levels of trained
+        network and converged posterior.
     """
     shown = [name for name in path.columns if name.startswith("indicated_")]
-    condition = f"{path.attrs['condition']}: " if "condition" in path.attrs else ""
     figure = Figure(figsize=(3.5 * len(shown), 3.3))
     grid = figure.subplots(1, len(shown), sharex=True, squeeze=False)[0]
     for axes, name in zip(grid, shown, strict=True):
         _draw_path(axes, path, name)
-        axes.set_title(condition + name.replace("_", " "), fontsize=9)
+        axes.set_title(f"{path.attrs['condition']}: {name.replace('_', ' ')}", fontsize=9)
         axes.set(xlabel="sampler time τ", xscale="log", yscale="log")
+        low, high = axes.get_ylim()
+        axes.set_ylim(low * (low / high) ** 0.6, high)  # room for the legend below all lines
     grid[0].set_ylabel("mean activation, items averaged")
-    add_legend(figure, grid[0], columns=3)
+    grid[0].legend(loc="lower left", fontsize=8)
     return figure
 
 
@@ -244,7 +242,7 @@ def _draw_path(axes: Axes, path: pd.DataFrame, name: str) -> None:
     moved = path[path["time"] > 0]  # a logarithmic axis cannot show time 0
     label, colour = "along the paper's sampler", COLOUR_OF["paper"]
     draw_networks(axes, moved, "time", name, color=colour, label=label)
-    steps = int(path.attrs.get("paper_steps", 0))
+    steps = int(path.attrs["paper_steps"])
     stop = moved[(moved["step"] == steps) & (moved["network"] != MEAN)]
     if len(stop):
         x, y = stop["time"], stop[name]
@@ -254,9 +252,8 @@ def _draw_path(axes: Axes, path: pd.DataFrame, name: str) -> None:
     for start in path.loc[(path["time"] <= 0) & (path["network"] == MEAN), name]:
         axes.axhline(start, color="0.5", lw=1, ls=":", label="before the first step")
     for estimate, style in (("mle", "--"), ("converged", "-.")):
-        if (level := path.attrs.get(f"{estimate}_{name}")) is not None:
-            here = COLOUR_OF[estimate]
-            axes.axhline(float(level), color=here, lw=1.3, ls=style, label=NAME_OF[estimate])
+        level, colour = path.attrs[f"{estimate}_{name}"], COLOUR_OF[estimate]
+        axes.axhline(level, color=colour, lw=1.3, ls=style, label=NAME_OF[estimate])
 
 
 @apply_style()
@@ -271,70 +268,31 @@ def draw_exact_comparison(exact: xr.Dataset) -> Figure:
     """
     figure = Figure(figsize=(7, 4.4))
     means, widths = figure.subplots(1, 2)
-    for name in _list_samplers(exact):
-        if name != "exact":
-            _draw_against_exact(means, widths, exact, name)
+    for name in (name for name in MARKERS if f"{name}_mean" in exact):
+        _draw_against_exact(means, widths, exact, name)
     means.set(xscale="logit", yscale="logit", title="posterior mean")
     widths.set(xscale="log", yscale="log", title="width of 90 % interval")
     for axes, here in ((means, 0.5), (widths, 0.1)):
         axes.set(xlabel=NAME_OF["exact"], ylabel="sampler", box_aspect=1)
         axes.axline((here, here), (here + 0.1, here + 0.1), color="0.6", lw=0.8, zorder=0)
     for axis in (means.xaxis, means.yaxis):
-        _set_plain_ticks(axis)
+        axis.set_ticks(TICKS, [f"{tick:g}" for tick in TICKS], fontsize=8)
+        axis.set_minor_locator(NullLocator())
     means.tick_params(axis="x", labelrotation=45)
     networks = f"{exact.sizes['network']} network{'s' * (exact.sizes['network'] != 1)}"
-    add_legend(figure, means, columns=3, note=networks)
+    means.legend(loc="lower right", fontsize=8, title=networks)
     return figure
-
-
-@apply_style()
-def draw_intervals(exact: xr.Dataset) -> Figure:
-    """Draw the means and 90 % intervals of the first network, a row for each question."""
-    labels, names = [str(label) for label in exact["question"].values], _list_samplers(exact)
-    figure = Figure(figsize=(7, 0.22 * len(labels) + 1.2))
-    axes = figure.subplots()
-    for number, name in enumerate(names):
-        shift = (number - (len(names) - 1) / 2) * 0.72 / len(names)
-        _draw_intervals(axes, exact.isel(network=0), name, shift)
-    axes.set(xscale="logit", xlabel="activation", ylim=(len(labels) - 0.5, -0.5))
-    axes.set_yticks(range(len(labels)), labels, fontsize=8)
-    _set_plain_ticks(axes.xaxis)
-    add_legend(figure, axes, columns=len(names))
-    return figure
-
-
-def _list_samplers(exact: xr.Dataset) -> list[str]:
-    return [str(v).removesuffix("_mean") for v in exact.data_vars if str(v).endswith("_mean")]
 
 
 def _draw_against_exact(means: Axes, widths: Axes, exact: xr.Dataset, name: str) -> None:
-    look: dict[str, Any] = {"color": COLOUR_OF.get(name, COLOURS[3]), "ms": 3.5}
-    look["label"] = NAME_OF.get(name, name)
+    look: dict[str, Any] = {"color": COLOUR_OF[name], "label": NAME_OF[name], "ms": 3.5}
     look["alpha"] = 1.0 if name == "nuts" else 0.6  # few marks, on top of many
-    marker, pair = MARKERS.get(name, "^"), ("exact", name)
-    means.plot(*(_clip(exact[f"{which}_mean"]).ravel() for which in pair), marker, **look)
+    marker, pair = MARKERS[name], ("exact", name)
+    # neither axis can show 0
+    mean = (exact[f"{which}_mean"].values.clip(FLOOR, 1 - FLOOR) for which in pair)
+    means.plot(*(values.ravel() for values in mean), marker, **look)
     width = (exact[f"{which}_high"] - exact[f"{which}_low"] for which in pair)
     widths.plot(*(np.maximum(values.values, FLOOR).ravel() for values in width), marker, **look)
-
-
-def _draw_intervals(axes: Axes, exact: xr.Dataset, name: str, shift: float) -> None:
-    mean, low, high = (_clip(exact[f"{name}_{what}"]) for what in ("mean", "low", "high"))
-    place, colour = np.arange(len(mean)) + shift, COLOUR_OF.get(name, COLOURS[3])
-    axes.hlines(place, low, high, color=colour, lw=1.2)
-    marker = MARKERS.get(name, "^")
-    axes.plot(mean, place, marker, ms=3, color=colour, label=NAME_OF.get(name, name))
-
-
-def _clip(values: xr.DataArray) -> np.ndarray:
-    """Clip values away from 0 and 1, which a logit axis cannot show."""
-    return np.asarray(np.clip(values.values, FLOOR, 1 - FLOOR))
-
-
-def _set_plain_ticks(axis: Axis) -> None:
-    axis.set_major_locator(FixedLocator(TICKS))
-    axis.set_minor_locator(FixedLocator([]))
-    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-    axis.set_tick_params(labelsize=7.5)
 
 
 @apply_style()
@@ -344,7 +302,7 @@ def draw_known_truth(truth: pd.DataFrame) -> Figure:
     Parameters
     ----------
     truth : DataFrame
-        From `equivocal.paper.known_truth.compare_with_truth`.
+        From `equivocal.paper.inference.compare_with_truth`.
     """
     kinds = {"trained": "mle", "paper": "paper", "converged": "converged"}
     figure = Figure(figsize=(8.2, 2.6))
@@ -371,7 +329,7 @@ def draw_rational_map(table: pd.DataFrame, levels: pd.DataFrame, example: Item) 
     Parameters
     ----------
     table, levels : DataFrame
-        From `known_truth.map_rational` and `tables.find_rational_levels`.
+        From `inference.map_rational` and `tables.find_rational_levels`.
     example : Item
         The sentence that the beliefs are about.
     """
@@ -380,19 +338,13 @@ def draw_rational_map(table: pd.DataFrame, levels: pd.DataFrame, example: Item) 
     place = [np.log10(part.to_numpy(float)) for part in (beliefs.columns, beliefs.index, beliefs)]
     figure = Figure(figsize=(7, 5))
     axes = figure.subplots()
-    # darker shades would hide the lines
-    shades: dict[str, Any] = {
-        "cmap": "Greys",
-        "vmin": -12,
-        "vmax": 6,
-    }
+    shades: dict[str, Any] = {"cmap": "Greys", "vmin": -12, "vmax": 6}  # darker ones hide lines
     filled = axes.contourf(*place, np.arange(-12, 0.1), extend="min", **shades)
     for reading, estimate, belief in levels.itertuples(index=False):
-        look: dict[str, Any] = {"colors": COLOUR_OF[estimate], "linewidths": 2}
-        look["linestyles"] = "--" if reading == "pairs" else "-"
-        axes.contour(*place, [np.log10(belief)], **look)
+        style, colour = "--" if reading == "pairs" else "-", COLOUR_OF[estimate]
+        level = [np.log10(belief)]
+        axes.contour(*place, level, colors=colour, linestyles=style, linewidths=2)
         name = NAME_OF[estimate] + (f", N = {N_READ_AS[reading]}" if reading else "")
-        style, colour = look["linestyles"], look["colors"]
         axes.plot([], [], style, color=colour, lw=2, label=f"{name}: {belief:.2g}")
     for axis in (axes.xaxis, axes.yaxis):
         axis.set_major_formatter(FuncFormatter(lambda decade, _: f"$10^{{{decade:g}}}$"))
@@ -403,5 +355,5 @@ def draw_rational_map(table: pd.DataFrame, levels: pd.DataFrame, example: Item) 
     ticks = range(-12, 1, 3)
     bar = figure.colorbar(filled, ax=axes, ticks=ticks, label=f"belief that the {unit} acts")
     bar.set_ticklabels([f"$10^{{{tick}}}$" for tick in ticks])
-    add_legend(figure, axes, columns=1)
+    axes.legend(loc="lower right", frameon=True, fontsize=8)
     return figure

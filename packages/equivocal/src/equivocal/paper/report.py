@@ -21,8 +21,7 @@ from equivocal.errors import format_number
 from equivocal.figure_style import KINDS, NAME_OF, save_figure
 from equivocal.network import Run
 from equivocal.paper.claims import FullRun, FullRuns, load_full_runs
-from equivocal.paper.inference import Beliefs
-from equivocal.paper.known_truth import EXAMPLE
+from equivocal.paper.inference import EXAMPLE, Beliefs
 from equivocal.paper.settings import read_record
 from equivocal.paper.study import READINGS, Study
 from equivocal.paper.tables import find_stop_time

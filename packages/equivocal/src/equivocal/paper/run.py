@@ -14,8 +14,14 @@ from equivocal.network import Run
 from equivocal.network.runs import train_or_load
 from equivocal.paper.claims import find_impossible_numbers, judge_readings
 from equivocal.paper.figures import draw
-from equivocal.paper.inference import Beliefs, Known, believe, sample
-from equivocal.paper.known_truth import compare_with_truth, map_rational
+from equivocal.paper.inference import (
+    Beliefs,
+    Known,
+    believe,
+    compare_with_truth,
+    map_rational,
+    sample,
+)
 from equivocal.paper.report import StudyResult, collect_result, hash_report, write
 from equivocal.paper.settings import StudySettings, load_study
 from equivocal.paper.study import READINGS, Study, prepare
@@ -142,9 +148,9 @@ def train(study: Study) -> Run:
 def infer(study: Study, begin: Begin) -> Beliefs:
     """Sample the posteriors of a study, and ask them about its stimuli."""
     with progress(f"posteriors{describe_device()}") as advance:
-        posteriors = sample(study, begin, advance)
+        sample(study, begin, advance)
     with progress("asking") as advance:
-        return believe(study, posteriors, begin, advance)
+        return believe(study, begin, advance)
 
 
 def infer_readings(study: Study, begin: Begin) -> dict[str, Known]:

@@ -223,7 +223,6 @@ def load_study(
     changes: dict[str, Any] | None = None,
     *,
     quick: bool = False,
-    from_file: bool = False,
 ) -> StudySettings:
     """Load the settings of a study.
 
@@ -235,9 +234,6 @@ def load_study(
         Values that replace those of the file, by dotted name.
     quick : bool
         Whether to make the changes of the table [quick].
-    from_file : bool
-        Whether `changes` were read from a file; then paths in them must not lead out of the
-        folder of the study file.
 
     Returns
     -------
@@ -258,11 +254,7 @@ def load_study(
         raise UserError(f"{path}: quick must be a table of settings, got {small!r:.60}.")
     for key, value in {**(small if quick else {}), **changes}.items():
         _replace(content, key, value)
-    ours: dict[str, Any] = {
-        "folder": str(path.parent),
-        "given": () if from_file else tuple(changes),
-        "small": small,
-    }
+    ours: dict[str, Any] = {"folder": str(path.parent), "given": tuple(changes), "small": small}
     if taken := sorted(ours.keys() & content.keys()):
         raise UserError(f"{path}: unknown setting {taken[0]!r}; remove it.")
     try:

@@ -56,10 +56,7 @@ __all__ = ["Study", "check_study", "list_non_relevant", "prepare"]
 BELIEF_CODE = (
     *POSTERIOR_CODE,
     *("equivocal/truth.py", "equivocal/statistics"),
-    *(
-        f"equivocal/paper/{name}.py"
-        for name in ("activations", "inference", "known_truth", "settings", "study")
-    ),
+    *(f"equivocal/paper/{name}.py" for name in ("activations", "inference", "settings", "study")),
 )
 
 

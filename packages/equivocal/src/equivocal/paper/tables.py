@@ -32,7 +32,6 @@ from equivocal.statistics.summaries import (
     fit_mixed_model,
 )
 from equivocal.world.items import Item
-from lastlayer.errors import UserError, join_names
 
 __all__ = ["load_printed_values", "tabulate"]
 
@@ -208,7 +207,6 @@ def compute_measures(dataset: xr.Dataset) -> pd.DataFrame:
     DataFrame
         A row per sampler, prior, network, condition, item and measure; `mle`, `mean` and `truth`.
     """
-    _check_units(dataset)
     listed = list_measures(get_tracked(dataset), list_non_relevant(dataset))
     parts = []
     for condition, item, measure, probe, units in listed:
@@ -229,16 +227,8 @@ def arrange_grid(rows: pd.DataFrame, column: str) -> np.ndarray:
 
 
 def find_central_prior(dataset: xr.Dataset) -> float:
-    """Find the prior variance of the main analysis among those of the dataset."""
-    priors = np.asarray(dataset["prior"].values, float)
-    wanted = float(dataset.attrs["central_prior"])
-    near = priors[np.isclose(priors, wanted)]
-    if not len(near):
-        raise UserError(
-            f"the central prior variance {wanted:g} is not among those that were run, "
-            f"{join_names(f'{prior:g}' for prior in priors)}; set inference.central_prior to one."
-        )
-    return float(near[0])
+    """Find the prior variance of the main analysis."""
+    return float(dataset.attrs["central_prior"])
 
 
 def list_measures(
@@ -268,22 +258,6 @@ def list_measures(
                 yield condition, item, f"non-relevant {role}", role, others
 
 
-def _check_units(dataset: xr.Dataset) -> None:
-    """Refuse a dataset that lacks a probe or a unit of the measures."""
-    rows = [units for items in get_tracked(dataset).values() for units in items.values()]
-    asked, known = set(dataset["probe"].values), set(dataset["unit"].values)
-    if missing := sorted({role for units in rows for role in units} - asked):
-        raise UserError(
-            f"{join_names(missing)} is tracked but was not asked; add it to stimuli.probes."
-        )
-    wanted = {unit for units in rows for unit in units.values()} | set(list_non_relevant(dataset))
-    if missing := sorted(wanted - known):
-        raise UserError(
-            f"the activations hold no unit {join_names(missing)}; "
-            "correct the tracked units of the stimulus file or stimuli.non_relevant."
-        )
-
-
 def get_tracked(dataset: xr.Dataset) -> Tracked:
     """Return the tracked units of a dataset by condition, item and role."""
     tracked: Tracked = {}
@@ -302,8 +276,6 @@ def list_own_units(dataset: xr.Dataset, item: str) -> set[str]:
 
 def list_non_relevant(dataset: xr.Dataset, item: str | None = None) -> list[str]:
     """Return the units that should stay off, without the own units of `item` if it is given."""
-    if "non_relevant" not in dataset.coords:
-        return []
     own = list_own_units(dataset, item) if item is not None else set()
     return [unit for unit in map(str, dataset["non_relevant"].values) if unit not in own]
 

@@ -87,13 +87,23 @@ class Facts:
     def explain(self, rule: str, verdict: str, **values: object) -> str:
         """Return the sentence of `record/claims.toml` for a verdict, filled in."""
         reasons = self.reasons[rule]
-        return reasons.get(verdict, reasons.get("any verdict", "")).format(**values)
+        text = reasons.get(verdict, reasons.get("any verdict", ""))
+        return text.format(**self.limits, **values)
 
     def get_grids(self, entry: Entry, measure: str, sampler: str) -> tuple[np.ndarray, np.ndarray]:
         """Get (network, item) activations of the Bayesian model and of the trained network."""
         where = {"condition": entry["condition"], "measure": measure, "sampler": sampler}
         rows = select_rows(self.rows, **where, prior=self.central)
         return arrange_grid(rows, "mean"), arrange_grid(rows, "mle")
+
+    def compare_models(self, entry: Entry, measure: str, sampler: str) -> TTest:
+        """Test Bayesian − MLE over networks, items averaged."""
+        bayes, mle = self.get_grids(entry, measure, sampler)
+        return compare_pairs(bayes.mean(axis=1), mle.mean(axis=1))
+
+    def check(self) -> "Checks":
+        """Begin to check the tests of a claim about activations."""
+        return Checks(self.limits["alpha"], self.limits["smallest"])
 
     def get_test(self, table: str, entry: Entry, measure: str, **where: object) -> dict[str, Any]:
         """Get one row of a table as a dictionary."""
@@ -120,11 +130,6 @@ def grade(direction: Sequence[bool], reached: Sequence[bool]) -> str:
     if not all(direction):
         return NOT
     return REPLICATED if all(reached) else DIRECTION
-
-
-def format_span(low: float, high: float) -> str:
-    """Format an interval in brackets; it is NaN without spread or with a single network."""
-    return f" [{low:.3g}, {high:.3g}]" if low <= high else " (no interval)"
 
 
 def format_p(value: float) -> str:
@@ -204,45 +209,40 @@ def grade_error(
 
 def judge_high(entry: Entry, facts: Facts, sampler: str) -> Finding:
     """Judge whether activations of the trained network are above one half."""
-    limit = facts.limits["high"]
-    tests = {
-        name: compare_with_zero(facts.get_grids(entry, name, sampler)[1].mean(axis=1))
-        for name in entry["measures"]
-    }
+    limit, names = facts.limits["high"], entry["measures"]
+    mle = {name: facts.get_grids(entry, name, sampler)[1].mean(axis=1) for name in names}
+    tests = {name: compare_with_zero(values) for name, values in mle.items()}
     verdict = grade(
         [test.mean > limit for test in tests.values()],
         [test.ci_low > limit for test in tests.values()],
     )
-    return Finding(join_intervals(tests), verdict, facts.explain("high", verdict, limit=limit))
+    return Finding(join_intervals(tests), verdict, facts.explain("high", verdict))
 
 
 def judge_comparable(entry: Entry, facts: Facts, sampler: str) -> Finding:
     """Judge whether Bayesian − MLE is within the margin."""
-    margin, tests = facts.limits["margin"], {}
-    for name in entry["measures"]:
-        bayes, mle = facts.get_grids(entry, name, sampler)
-        tests[name] = compare_pairs(bayes.mean(axis=1), mle.mean(axis=1))
+    margin = facts.limits["margin"]
+    tests = {name: facts.compare_models(entry, name, sampler) for name in entry["measures"]}
     verdict = grade(
         [abs(test.mean) < margin for test in tests.values()],
         [max(-test.ci_low, test.ci_high) < margin for test in tests.values()],
     )
-    why = facts.explain("comparable", verdict, margin=margin)
-    return Finding("Bayesian − MLE: " + join_intervals(tests, "+"), verdict, why)
+    text = "Bayesian − MLE: " + join_intervals(tests, "+")
+    return Finding(text, verdict, facts.explain("comparable", verdict))
 
 
 def judge_change(entry: Entry, facts: Facts, sampler: str) -> Finding:
     """Judge whether Bayesian − MLE has the printed sign and a size, by four tests per measure."""
-    sign, means = entry["sign"], dict[str, TTest]()
-    checks = Checks(facts.limits["alpha"], facts.limits["smallest"])
+    sign, checks, means = entry["sign"], facts.check(), dict[str, TTest]()
     for name in entry["measures"]:
         bayes, mle = facts.get_grids(entry, name, sampler)
+        means[name] = facts.compare_models(entry, name, sampler)
         tests = {
-            "over networks": compare_pairs(bayes.mean(axis=1), mle.mean(axis=1)),
+            "over networks": means[name],
             "over items": compare_pairs(bayes.mean(axis=0), mle.mean(axis=0)),
             "over networks, logits": compare_logit_pairs(bayes, mle),
             "over items, logits": compare_logit_pairs(bayes.T, mle.T),
         }
-        means[name] = tests["over networks"]
         for kind, test in tests.items():
             checks.add(f"{name} {kind}, {_describe_test(test)}", sign * test.mean, test.p)
         checks.measure(f"{name} {means[name].mean:+.3g}", abs(means[name].mean))
@@ -259,7 +259,7 @@ def judge_specific(entry: Entry, facts: Facts, sampler: str) -> Finding:
     raw = compare_pairs((one - one_mle).mean(axis=1), (two - two_mle).mean(axis=1))
     gains = [clip_logit(a) - clip_logit(b) for a, b in ((one, one_mle), (two, two_mle))]
     on_logits = compare_pairs(*(gain.mean(axis=1) for gain in gains))
-    checks = Checks(facts.limits["alpha"], facts.limits["smallest"])
+    checks = facts.check()
     for scale, test in {"activations": raw, "logits": on_logits}.items():
         checks.add(f"{scale}, {_describe_test(test)}", test.mean, test.p)
     checks.measure(f"{raw.mean:+.3g}", raw.mean)
@@ -285,15 +285,14 @@ def judge_at_zero(entry: Entry, facts: Facts, sampler: str) -> Finding:
 
 def judge_above_zero(entry: Entry, facts: Facts, sampler: str) -> Finding:
     """Judge tests against zero, as printed."""
-    alpha, smallest, names = facts.limits["alpha"], facts.limits["smallest"], entry["measures"]
+    names, limits = entry["measures"], facts.limits
     tests = {name: _test_against_zero(entry, facts, name, sampler) for name in names}
-    found = [row["p"] < alpha for rows in tests.values() for row in rows]
+    found = [row["p"] < limits["alpha"] for rows in tests.values() for row in rows]
     least = min(row["mean"] for rows in tests.values() for row in rows)
-    verdict = grade([any(found)], [*found, least >= smallest])
-    numbers = {"found": sum(found), "tests": len(found), "least": least, "smallest": smallest}
-    why = facts.explain("above_zero", verdict, alpha=alpha, **numbers)
+    verdict = grade([any(found)], [*found, least >= limits["smallest"]])
+    numbers = {"found": sum(found), "tests": len(found), "least": least}
     text = "; ".join(_format_row(models, name) for name, (models, _) in tests.items())
-    return Finding(text, verdict, why)
+    return Finding(text, verdict, facts.explain("above_zero", verdict, **numbers))
 
 
 def _test_against_zero(
@@ -305,8 +304,10 @@ def _test_against_zero(
 
 
 def _format_row(row: dict[str, Any], name: str, sign: str = "") -> str:
-    """Format the mean and interval of a row of a table."""
-    return f"{name} {row['mean']:{sign}.3g}{format_span(row['ci_low'], row['ci_high'])}"
+    """Format mean and interval of a test; that is NaN without spread or with a single network."""
+    low, high = row["ci_low"], row["ci_high"]
+    span = f"[{low:.3g}, {high:.3g}]" if low <= high else "(no interval)"
+    return f"{name} {row['mean']:{sign}.3g} {span}"
 
 
 def judge_undefined(entry: Entry, facts: Facts, sampler: str) -> Finding:  # noqa: ARG001
@@ -329,10 +330,8 @@ def judge_no_difference(entry: Entry, facts: Facts, sampler: str) -> Finding:
     smaller = [abs(a["mean"]) < abs(b["mean"]) for a, b in pairs]
     silent = [a["p"] >= alpha > b["p"] and abs(b["mean"]) >= smallest for a, b in pairs]
     verdict = grade(smaller, silent)
-    tests = ", ".join(
-        f"{a['measure']} {format_p(a['p'])} here, {b['mean']:+.3g} there" for a, b in pairs
-    )
-    why = facts.explain("no_difference", verdict, alpha=alpha, smallest=smallest, tests=tests)
+    said = [f"{a['measure']} {format_p(a['p'])} here, {b['mean']:+.3g} there" for a, b in pairs]
+    why = facts.explain("no_difference", verdict, tests=", ".join(said))
     return Finding(_format_changes(here), verdict, why)
 
 
@@ -342,7 +341,7 @@ def judge_difference(entry: Entry, facts: Facts, sampler: str) -> Finding:
     rows = _get_tests(entry, facts, sampler, entry["priors"])
     smallest = float(facts.dataset["prior"].min())
     least = _get_tests(entry, facts, sampler, [smallest] * len(entry["priors"]))
-    checks = Checks(facts.limits["alpha"], facts.limits["smallest"])
+    checks = facts.check()
     for row, other in zip(rows, least, strict=True):
         where, mean = f"{row['measure']} at {row['prior']:g} I", row["mean"]
         sign = np.sign(float(printed[row["measure"]]["paper"]["t"]))
@@ -386,7 +385,7 @@ def judge_like_hmc(entry: Entry, facts: Facts, sampler: str) -> Finding:  # noqa
         f"sd {median:.3g} × that of Hamiltonian Monte Carlo in the median ({ratio.min():.3g} to "
         f"{ratio.max():.3g}); means {np.median(shift):.2g} of its sd away"
     )
-    counts = {"questions": len(ratio), "factor": factor} | exact
+    counts = {"questions": len(ratio)} | exact
     why = facts.explain("like_hmc", verdict, alike=alike, near=near, **counts)
     if "nuts" in exact:
         ratio, shift = map(np.asarray, exact["nuts"])
