@@ -146,18 +146,6 @@ def test_automatic_step_is_stable_where_a_fixed_one_is_not() -> None:
     assert (np.abs(automatic.mean - exact.mean)[0] < 5 * sd).all()
 
 
-def test_stops_when_the_covariance_settles() -> None:
-    """Without dropout P̂ settles, and a looser threshold stops sooner."""
-    options = {"method": "dropout-deterministic", "num_particles": 12, "dropout_rate": 0.0}
-    loose, tight = (
-        sample_posterior(*small(), threshold=epsilon, **options) for epsilon in (1e-2, 1e-4)
-    )
-    assert loose.info.converged
-    assert tight.info.converged
-    assert (loose.info.steps < tight.info.steps).all()
-    assert (loose.info.time < tight.info.time).all()
-
-
 def test_ensemble_can_be_watched_along_tau() -> None:
     """Snapshots are in the caller's coordinates, start at the prior and end at the result.
 

@@ -4,8 +4,6 @@ from functools import cache
 from itertools import islice
 from typing import Any, NamedTuple
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy.special import expit
@@ -13,11 +11,10 @@ from scipy.special import expit
 from equivocal.asking.posteriors import find_shipped, open_shipped
 from equivocal.world import World
 from lastlayer import Posterior, Snapshot
-from lastlayer.algorithm1 import LATE_STEP, fill_up, init
-from lastlayer.divergence import Ending, compute_residuals, judge, look
+from lastlayer.algorithm1 import LATE_STEP
+from lastlayer.divergence import compute_residuals
 from lastlayer.dropout_limit import follow_limit
 from lastlayer.errors import UserError
-from lastlayer.outcome import Outcome
 from problems import sample_posterior, small
 
 N, K, J = 200, 3, 12  # rows, outputs, particles
@@ -94,33 +91,6 @@ def test_a_loose_threshold_alone_does_not_converge() -> None:
     assert tight.info.converged
     assert (tight.info.mean_residual < 0.2).all()
     assert f"converged in {int(np.median(tight.info.steps))} steps, τ = " in tight.info.message
-
-
-def test_how_far_off_a_mean_is_leaves_out_what_diverged() -> None:
-    """Four outputs have settled: one diverged, one is off, one is right; the last has not."""
-    outcome = Outcome(
-        mean=np.zeros((4, 2)),
-        converged=np.array([True, True, True, False]),
-        steps=np.full(4, 9),
-        time=np.ones(4),
-    )
-    mean, worst = np.array([1.3e3, 0.3, 0.1, 7.0]), np.array([50.0, 0.4, 0.1, 0.9])
-    thrown = np.array([3, 0, 0, 0])
-    rank, none = np.full(4, 2), np.zeros(4)
-    judge(outcome, [Ending(mean, worst, worst, thrown, 9.0 * thrown, none, rank)])
-    assert outcome.diverged.tolist() == [True, False, False, False]
-    assert outcome.converged.tolist() == [False, False, True, False]
-    assert "a mean is off by 0.3 posterior sd, a variance by 40%" in outcome.stop_reason
-
-
-def test_columns_of_padding_allow_no_larger_rise() -> None:
-    """33 weights, laid out as 40: U may rise by 33 nats and a tenth."""
-    keys = jax.random.split(jax.random.key(0), 3)
-    state = fill_up(init(keys, 5, 33), 40)
-    none, steps = jnp.zeros_like(state.particles), jnp.ones(3, int)
-    watch = look(state.watch, none, jnp.full(3, 100.0), 0 * steps)
-    watch = look(watch, none, jnp.array([100.0, 142.0, 144.0]), steps)
-    assert watch.thrown_at.tolist() == [0, 0, 1]
 
 
 @pytest.mark.parametrize("num_particles", [9, 3])

@@ -36,21 +36,6 @@ def test_less_evidence_leaves_more_of_the_prior() -> None:
     assert widths == sorted(widths, reverse=True)
 
 
-def test_classes_are_weighed_too() -> None:
-    labels = np.arange(40) % 3
-    weighed = sample_posterior(X, labels, likelihood="softmax", evidence=B)
-    by_hand = sample_posterior(
-        X, np.eye(3)[labels] * B, counts=np.full(40, B), likelihood="softmax"
-    )
-    np.testing.assert_array_equal(weighed.mean, by_hand.mean)
-
-
-@pytest.mark.parametrize("bad", [0, -1, float("nan"), "sentence", True])
-def test_evidence_out_of_range_is_refused(bad: object) -> None:
-    with pytest.raises(UserError, match="evidence must be"):
-        sample_posterior(X, T, evidence=bad)
-
-
 def test_a_sentence_is_one_unit_of_evidence() -> None:
     layer = LayerRows(X, T * COUNTS[:, None], COUNTS, np.zeros((2, 3)), sentences=8.0)
     settings = SamplerSettings(method="exact-flow", evidence="sentence")

@@ -34,17 +34,6 @@ def test_fixed_point_equations_hold(method: str) -> None:
         assert np.abs(posterior.covariance[k] @ gradient).max() < 1e-6
 
 
-@pytest.mark.parametrize("num_particles", [5, 6, 50, 200])
-def test_quadrature_gives_the_mean_field_answer_at_every_j(num_particles: int) -> None:
-    limit = sample_compiled(*small())
-    flow = sample_compiled(*small(), num_particles=num_particles)
-    np.testing.assert_array_equal(flow.mean, limit.mean)
-    np.testing.assert_array_equal(flow.covariance, limit.covariance)
-    for k in range(2):  # and the particles have exactly these moments, since J > D = 4
-        np.testing.assert_allclose(flow.particles[k].mean(axis=0), flow.mean[k], atol=1e-12)
-        np.testing.assert_allclose(np.cov(flow.particles[k].T), flow.covariance[k], rtol=1e-9)
-
-
 def test_bound_rises_and_is_the_evidence_bound() -> None:
     """Steps never lower maths (4), which is below the evidence, here by importance sampling."""
     x, t = small()
@@ -85,19 +74,6 @@ def test_linear_gaussian_limit(method: str) -> None:
     np.testing.assert_allclose(posterior.mean, mean, atol=1e-4)
 
 
-def test_affine_maps_that_keep_the_prior_diagonal_commute_with_the_answer() -> None:
-    """θ = a Q θ' + b with Q orthogonal: answers map alike, to round-off of a converged run."""
-    x, t = small()
-    rng = np.random.default_rng(5)
-    Q, _ = np.linalg.qr(rng.normal(size=(4, 4)))
-    a, b = 3.0, rng.normal(size=4)
-    plain = sample_compiled(x, t, prior_mean=b, prior_variance=a**2, tolerance=1e-9)
-    offset = np.repeat((Q.T @ b / a)[None], 2, axis=0)
-    mapped = sample_compiled(a * x @ Q, t, prior_mean=offset, tolerance=1e-9)
-    np.testing.assert_allclose(a * mapped.mean @ Q.T, plain.mean, atol=1e-8)
-    np.testing.assert_allclose(a**2 * Q @ mapped.covariance @ Q.T, plain.covariance, atol=1e-8)
-
-
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize(("scale", "variance"), [(1.0, 25.0), (1e3, 1.0), (1.0, 1e8)])
 def test_separable_rows_converge_without_tuning(scale: float, variance: float, dtype: str) -> None:
@@ -121,17 +97,6 @@ def test_astronomical_features_converge(scale: object, dtype: str) -> None:
     np.testing.assert_allclose(factors * posterior.mean, plain.mean, rtol=1e-3, atol=1e-4)
     fixed = sample_compiled(factors * x, t, dtype=dtype)
     assert fixed.info.converged
-
-
-def test_fewer_rows_than_features_and_far_off_starts() -> None:
-    rng = np.random.default_rng(0)
-    few = sample_compiled(rng.normal(size=(3, 8)), [0, 1, 1])
-    assert few.info.converged
-    # directions that no row touches keep the prior
-    assert abs(np.linalg.eigvalsh(few.covariance[0])[-1] - 1) < 1e-6
-    x, t = small()
-    far = sample_compiled(x, t, prior_mean=50.0, prior_variance=4.0)
-    assert far.info.converged
 
 
 def test_too_few_particles_are_flagged_and_lose_only_the_ensemble() -> None:

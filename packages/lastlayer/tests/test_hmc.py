@@ -11,14 +11,11 @@ from arviz_stats.base import array_stats
 
 from lastlayer import Posterior
 from lastlayer.convergence import compute_convergence
-from lastlayer.errors import UserError
 from lastlayer.trajectories import (
     Rule,
     compute_gradient,
     evaluate,
     make_target,
-    start_chains,
-    step,
 )
 from lastlayer.verdict import CALLED_FAR
 from problems import GOLD, assert_agree, reference, rows_of, sample_posterior, small
@@ -59,13 +56,6 @@ def exact() -> Posterior:
 
 
 @pytest.mark.longer
-def test_nuts_agrees(exact: Posterior) -> None:
-    nuts = sample_posterior(*small(), method="nuts", num_particles=8000)
-    assert nuts.info.ess.min() > 400
-    assert_agree(exact, nuts, worth=2000)
-
-
-@pytest.mark.longer
 def test_nuts_agrees_with_counts_and_a_prior_about_given_weights() -> None:
     """Features as logistic units have them, sums of targets over repeated rows."""
     rng = np.random.default_rng(0)
@@ -80,13 +70,6 @@ def test_nuts_agrees_with_counts_and_a_prior_about_given_weights() -> None:
     )
     assert ours.info.converged
     assert_agree(ours, theirs, worth=400)
-
-
-@pytest.mark.longer
-def test_outputs_beside_it_do_not_change_an_output(exact: Posterior) -> None:
-    x, t = small()
-    first = sample_posterior(x, t[:, :1], method="hmc", num_particles=8000)
-    np.testing.assert_allclose(first.particles[0], exact.particles[0], atol=1e-4)
 
 
 def test_counts_stand_for_repeated_rows() -> None:
@@ -117,17 +100,6 @@ def test_chains_end_at_their_limit(num_steps: int, num_particles: int, taken: in
     assert found.info.steps.tolist() == [taken] * 2
 
 
-def test_progress_is_told_every_fifty_transitions() -> None:
-    told = []
-    sample_posterior(
-        *small(), method="hmc", num_particles=3_200, report=lambda *done: told.append(done)
-    )
-    shares = [done / total for done, total in told]
-    assert len(told) >= 3_200 / 8 / 50
-    assert shares == sorted(shares)
-    assert shares[-1] == 1
-
-
 def test_chains_are_kept_for_arviz(exact: Posterior) -> None:
     weights = exact.to_arviz().posterior["weights"]
     assert weights.shape == (8, 1000, 2, 4)
@@ -135,26 +107,6 @@ def test_chains_are_kept_for_arviz(exact: Posterior) -> None:
     assert array_stats.rhat(values, chain_axis=0, draw_axis=1) < 1.01
     few = sample_posterior(*small(), method="hmc", num_particles=3)
     assert few.chains == 3
-
-
-def test_steps_by_hand_stay_where_the_posterior_is(exact: Posterior) -> None:
-    with jax.enable_x64(True):
-        gaussian = sample_posterior(*small(), dtype="float64")
-        factor = np.linalg.cholesky(gaussian.covariance)
-        rows = rows_of(small(), prior_mean=gaussian.mean)
-        target = make_target(rows, gaussian.mean, factor, 4)
-        keys, rule = jax.random.split(jax.random.key(0), 2), Rule()
-        state, draws = start_chains(keys, target, 8, rule), []
-        advance = jax.jit(lambda own, state: step(own, state, target, rule)[0])
-        for i in range(120):
-            own = jax.vmap(lambda key, i=i: jax.random.fold_in(key, i))(keys)
-            state = advance(own, state)
-            draws.append(np.asarray(state.position))
-    z = np.stack(draws[20:]).transpose(1, 0, 2, 3).reshape(2, -1, 4)
-    theta = gaussian.mean[:, None] + z @ factor.swapaxes(1, 2)
-    sd = np.sqrt(np.diagonal(exact.covariance, axis1=1, axis2=2))
-    assert (np.abs(theta.mean(axis=1) - exact.mean) / sd < 5 / np.sqrt(200)).all()
-    assert (np.abs(theta.std(axis=1) / sd - 1) < 5 / np.sqrt(400)).all()
 
 
 def test_potential_and_gradient_are_those_of_the_log_density() -> None:
@@ -249,9 +201,3 @@ def test_refined_outputs_survive_a_file(refined: Posterior, tmp_path: Path) -> N
     np.testing.assert_array_equal(loaded.predict_proba(DOSES), refined.predict_proba(DOSES))
     everything = replace(refined, info=replace(refined.info, refined=np.ones(2, bool)))
     assert everything.predict_sd(DOSES).shape == (4, 2)
-
-
-def test_refine_is_for_gaussians() -> None:
-    x, t = small(num_rows=600)
-    with pytest.raises(UserError, match="refine=True is for Gaussian methods"):
-        sample_posterior(x, t, method="dropout-deterministic", refine=True)

@@ -1,7 +1,5 @@
 """Averages of the logistic function over a Gaussian, against adaptive integration."""
 
-from collections.abc import Callable
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -59,15 +57,6 @@ def test_fitted_nodes_are_as_good_as_more_nodes_of_the_quadrature() -> None:
     assert seven < 2e-8
     assert seven < 1.1 * nine
     np.testing.assert_array_equal(choose_nodes(np.float32), FITTED.T.astype(np.float32))
-
-
-@pytest.mark.parametrize("make_nodes", [make_kolmogorov_nodes, choose_nodes])
-def test_nodes_are_a_probability(make_nodes: Callable[..., tuple[np.ndarray, np.ndarray]]) -> None:
-    for dtype, tolerance in ((np.float64, 4e-15), (np.float32, 1e-6)):
-        scales, weights = make_nodes(dtype)
-        assert (weights > 0).all()
-        assert (np.diff(scales) > 0).all()
-        assert abs(weights.sum() - 1) < tolerance
 
 
 def test_slope_is_the_derivative_of_the_probability() -> None:

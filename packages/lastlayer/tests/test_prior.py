@@ -118,17 +118,6 @@ def test_copies_stay_on_one_side_of_a_split():
     assert together[0] < apart[0]
 
 
-def test_equal_rows_of_a_group_are_left_out_together():
-    """Exact copies are merged, unless there are groups: then counts say how many were left out."""
-    rows, targets = np.repeat(X[FIT], 2, axis=0), np.repeat(T[FIT], 2, axis=0)
-    found = sample_posterior(
-        rows, targets, prior_variance="auto", groups=np.repeat(np.arange(60), 2), diagnose=False
-    )
-    assert "by 120 of 120 rows, left out in turn" in found.info.message
-    found = sample_posterior(rows, targets, prior_variance="auto", diagnose=False)
-    assert "by 60 of 60 rows, left out in turn" in found.info.message
-
-
 def test_a_calibrated_network_is_kept_and_an_overconfident_one_is_not():
     options = {"prior_variance": "auto", "diagnose": False}
     right = sample_posterior(X[FIT], T[FIT], trained=WEIGHTS, **options)
@@ -181,23 +170,8 @@ def test_too_few_rows_choose_no_prior():
     ("options", "message"),
     [
         ({"prior_variance": "wide"}, "prior_variance must be 'auto' or numbers, got 'wide'"),
-        ({"prior_variance": "atuo"}, "did you mean 'auto'"),
-        ({"prior_variance": None}, "prior_variance must be 'auto' or numbers, got None"),
         ({"validation": [(X, T), (X, T)]}, r"\(features, targets, counts\), got a list of tuples"),
-        (
-            {"validation": (X, np.full(300, 7)), "targets": T[:, 0] > 0, "likelihood": "softmax"},
-            r"validation targets of a softmax must be class numbers 0 … 1 .* got 7",
-        ),
         ({"validation": (X / [1, 1, 1, 1, 1, np.nan], T)}, "^validation features .* got nan"),
-        ({"validation": (X, 2 * T, np.ones(300))}, "^validation targets .* got 2"),
-        (
-            {
-                "validation": (X, np.zeros(300), np.ones(5)),
-                "targets": T[:, 0] > 0,
-                "likelihood": "softmax",
-            },
-            r"^validation counts must have shape \(300,\).* got \(5,\)",
-        ),
         (
             {"validation": (X[:29], T[:29]), "prior_variance": "auto"},
             "at least 30 rows to choose a prior by, and got 29; pass more, or leave it out",
@@ -208,33 +182,16 @@ def test_too_few_rows_choose_no_prior():
             {"groups": np.arange(300), "prior_variance": "auto", "validation": (X, T)},
             "with validation leave them out",
         ),
-        ({"groups": np.arange(5), "prior_variance": "auto"}, r"shape \(300,\).* got \(5,\)"),
         ({"groups": np.ones(300), "prior_variance": "auto"}, "at least two groups, got one"),
-        ({"prior_variance": 0}, "prior_variance must lie between .* got 0"),
-        ({"evidence": 1e300}, r"evidence must lie between 1e-09 and 1e\+09, got 1e\+300; 1 is"),
         ({"trained": WEIGHTS[:2]}, r"trained must have shape \(3, 6\), .* got \(2, 6\)"),
-        (
-            {"prior_variance": np.ones(5), "method": "dropout-deterministic"},
-            r"one of the shapes .*\(6,\)\], got \(5,\)",
-        ),
         ({"validation": X}, r"validation must be \(features, targets\).*got ndarray"),
         (
             {"validation": (X[:, 1:], T)},
             "validation must have 6 features and 3 outputs.*got 5 and 3",
         ),
-        ({"trained": WEIGHTS[:2], "prior_variance": "auto"}, r"trained must have shape \(3, 6\)"),
-        (
-            {"prior_variance": np.ones((2, 1))},
-            r"\(3, 1\), \(3, 6\)\], got \(2, 1\)",
-        ),
-        ({"counts": np.ones((300, 2))}, r"or \(N, K\) as targets have, got \(300, 2\)"),
         (
             {"counts": np.ones((300, 3)), "method": "dropout-deterministic"},
             "counts of shape .* 'dropout-deterministic' takes",
-        ),
-        (
-            {"prior_variance": np.arange(1.0, 4)[:, None], "method": "dropout-deterministic"},
-            r"one of the shapes .*, got \(3, 1\)",
         ),
         ({"diagnose": False, "refine": True}, "refine=True is for Gaussian methods"),
     ],

@@ -91,15 +91,6 @@ def test_counts_are_repetitions_and_zero_rows_change_nothing(seed: int) -> None:
 
 
 @pytest.mark.parametrize("method", ["exact-flow", "dropout-deterministic"])
-def test_same_seed_same_bits(method: str) -> None:
-    x, t = problem(1)
-    options = {"method": method, "num_particles": 8, "num_steps": 20}
-    one, same, other = (sample_posterior(x, t, seed=seed, **options) for seed in (3, 3, 4))
-    np.testing.assert_array_equal(one.particles, same.particles)
-    assert not np.array_equal(one.particles, other.particles)
-
-
-@pytest.mark.parametrize("method", ["exact-flow", "dropout-deterministic"])
 def test_an_output_does_not_depend_on_other_outputs(method: str) -> None:
     """Other outputs beside: the same answer, to round-off."""
     x, t = problem(2, num_rows=300)

@@ -111,24 +111,6 @@ def test_each_label_is_a_problem_of_its_own():
     np.testing.assert_array_equal(sparse.coef_, model.coef_)
 
 
-@pytest.mark.parametrize("y", [TWO, THREE], ids=["two", "three"])
-def test_uncertainty_grows_away_from_the_data(y):
-    model = make_classifier().fit(X, y)
-    rows = np.array([[0.0, 0.0], [0.0, 4.0]])
-    low, high = model.predict_interval(rows, level=0.8)
-    probability = model.predict_proba(rows)
-    assert low.shape == high.shape == probability.shape == (2, len(np.unique(y)))
-    assert ((low < probability) & (probability < high)).all()
-    assert (high - low)[1].max() > (high - low)[0].max()
-    wide_low, wide_high = model.predict_interval(rows, level=0.95)
-    assert ((wide_low < low) & (high < wide_high)).all()
-    found = model.entropies(rows)
-    expected = -(probability * np.log(probability)).sum(axis=1)
-    np.testing.assert_allclose(found.total, expected, rtol=1e-9)
-    np.testing.assert_allclose(found.information, found.total - found.expected, atol=1e-12)
-    assert found.information[1] > found.information[0]
-
-
 def test_works_in_scikit_learns_tools():
     pipeline = make_pipeline(StandardScaler(), make_classifier())
     search = GridSearchCV(pipeline, {"bayesianlogistic__prior_variance": [1e-8, 1.0]}, cv=2)
@@ -139,17 +121,6 @@ def test_works_in_scikit_learns_tools():
     assert clone(model).get_params() == model.get_params()
     back = pickle.loads(pickle.dumps(model))
     np.testing.assert_array_equal(back.predict_proba(X), model.predict_proba(X))
-
-
-def test_random_state_is_a_seed_or_a_generator():
-    def particles(state):
-        return make_classifier(random_state=state).fit(X, TWO).posterior_.particles
-
-    seven = sample_posterior(WITH_ONES, TWO == "pizza", seed=7).particles
-    np.testing.assert_allclose(particles(7), seven, atol=1e-5)
-    drawn = particles(np.random.RandomState(7))
-    np.testing.assert_array_equal(drawn, particles(np.random.RandomState(7)))
-    assert not np.allclose(drawn, particles(None))
 
 
 def test_a_run_that_does_not_converge_warns():

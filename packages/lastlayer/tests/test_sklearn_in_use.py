@@ -1,7 +1,5 @@
 """What scikit-learn users expect: automatic priors, weights, frames, sparse rows, copies."""
 
-import copy
-
 import joblib
 import numpy as np
 import pandas as pd
@@ -76,12 +74,6 @@ def test_sparse_rows_and_frames():
     assert list(pipeline[-1].feature_names_in_) == ["a", "b", "c"]
 
 
-def test_copies_and_files(labelled, tmp_path):
-    joblib.dump(labelled, tmp_path / "model.joblib")
-    for again in (copy.deepcopy(labelled), joblib.load(tmp_path / "model.joblib")):
-        np.testing.assert_array_equal(again.predict_proba(X), labelled.predict_proba(X))
-
-
 def test_labels_are_searched_by_their_log_loss():
     model = BayesianMultilabel()
     grid = {"prior_variance": [1e-6, 1.0]}
@@ -130,10 +122,3 @@ def test_rows_of_a_group_are_left_out_together():
     assert model.n_features_in_ == X.shape[1]
     with pytest.raises(ValueError, match="inconsistent numbers of samples"):
         BayesianMultilabel().fit(x, y, groups=[1, 2, 3])
-
-
-def test_labels_that_are_nan_are_refused():
-    rows, labels = np.zeros((20, 2)), np.zeros((20, 3))
-    labels[0, 0] = np.nan
-    with pytest.raises(ValueError, match="NaN"):
-        BayesianMultilabel().fit(rows, labels)

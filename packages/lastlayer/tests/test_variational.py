@@ -13,12 +13,10 @@ from scipy.special import expit
 from lastlayer import Posterior, variational
 from lastlayer.covariance import make_triangular
 from lastlayer.errors import UserError
-from lastlayer.flow import start_flow
 from lastlayer.logits import compute_moments
 from lastlayer.outcome import Outcome, RunSettings
-from lastlayer.problem import Likelihood, Problem, narrow_prior
-from lastlayer.rows import lay_out
-from lastlayer.shared import approach, evaluate_start, rotate, share_rows
+from lastlayer.problem import Likelihood, Problem
+from lastlayer.shared import share_rows
 from lastlayer.variational import RULE, _flow_by_blocks, _flow_in_numpy, fit_gaussian
 from problems import sample_compiled, sample_posterior
 
@@ -132,26 +130,6 @@ def test_shared_products_blocks_and_numpy_give_one_posterior(
         other.factor = make_triangular(other.factor)
         assert_same(found, other, 2 * settings.tolerance)
     assert found.steps.max() <= blocks.steps.max() + 1
-
-
-def test_the_flow_starts_nearer_than_the_prior() -> None:
-    """Separable rows, where the curvature at the prior is far too large: the bound starts higher.
-
-    An output does not depend on which others start with it.
-    """
-    problem = make_problem(num_outputs=5, variance=5.0, strength=100.0)
-    rows = lay_out(problem, slice(0, 5), 304)
-    rows = rows._replace(features=rotate(rows.features, problem.row_counts)[0])
-    shared = share_rows(rows.features, products=True)
-    mean, factor = approach(rows, RULE)
-    prior = jnp.zeros((5, 7)), jnp.tile(jnp.diag(narrow_prior(problem)), (5, 1, 1))
-    near, far = (
-        evaluate_start(start_flow(*start), rows, RULE, shared) for start in ((mean, factor), prior)
-    )
-    assert (near.bound > far.bound).all()
-    two = lay_out(problem, slice(0, 2), 304)._replace(features=rows.features)
-    again, _ = approach(two, RULE)
-    np.testing.assert_allclose(again, mean[:2], rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.usefixtures("compiled")

@@ -104,8 +104,8 @@ def sample_posterior(
         For the Gaussian methods: sample those outputs exactly (by "hmc") for which a Gaussian is
         not enough; `info.refined` says which.
     **options
-        Options of every run, which `lastlayer.RunOptions` lists (`num_steps`,
-        `tolerance`, `dtype`, `evidence`, `rank`, `memory_budget`, `observe`, `report`), and of the
+        Options of every run, which `lastlayer.RunOptions` lists (`num_steps`, `tolerance`, `dtype`,
+        `evidence`, `rank`, `memory_budget`, `keep_on_device`, `observe`, `report`), and of the
         method: `taming`, `dropout_rate`, `step_size`, `num_chains`, …
 
     Returns
