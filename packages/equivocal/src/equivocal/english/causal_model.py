@@ -5,6 +5,7 @@ is, is read directly: importing `transformers` and unpacking by it would take te
 """
 
 import os
+import re
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 EPSILON = "llama.attention.layer_norm_rms_epsilon"
+FAMILY = {"general.architecture": "llama", "tokenizer.ggml.model": "gpt2"}
+FAMILY |= {"tokenizer.ggml.pre": "smollm"}
 LLAMA = {"token_embd", "output", "output_norm", "attn_norm", "attn_q", "attn_k", "attn_v"}
 LLAMA |= {"attn_output", "ffn_norm", "ffn_gate", "ffn_up", "ffn_down"}  # its tensors
 
@@ -57,9 +60,7 @@ class HubModel:
         with torch.inference_mode():  # do states change with the token that follows?
             one, other = self.run(torch.tensor([[0, 1, 2], [0, 1, 3]], device=self.device))[0][-1]
         if not torch.allclose(one[:2], other[:2], rtol=1e-3, atol=1e-3):
-            raise UserError(
-                f"{place} hears what comes later; name a causal language model by --lm."
-            )
+            raise UserError(f"{place} hears what comes later; name a causal model by --lm.")
 
     def run(self, ids: "Tensor") -> "tuple[list[Tensor], Tensor]":
         """Return the states of all layers, the embeddings first, and the logits of what follows."""
@@ -94,11 +95,9 @@ class GgufLlama:
     @staticmethod
     def reads(reader: "GGUFReader") -> bool:
         """Return whether this class knows all that is in a file."""
-        parts = {one.name for one in reader.tensors}
-        kinds = ("general.architecture", "tokenizer.ggml.model", "tokenizer.ggml.pre")
-        family = [reader.fields[one].contents() for one in kinds if one in reader.fields]
-        known = all(one.endswith(".weight") and one.split(".")[-2] in LLAMA for one in parts)
-        return known and family == ["llama", "gpt2", "smollm"]
+        family = [reader.fields[one].contents() for one in FAMILY if one in reader.fields]
+        kinds = {re.sub(r"^blk\.\d+\.", "", one.name) for one in reader.tensors}
+        return family == list(FAMILY.values()) and kinds <= {f"{one}.weight" for one in LLAMA}
 
     def _read(self, name: str) -> Any:
         return self._fields[name].contents()
@@ -140,16 +139,14 @@ class GgufLlama:
         def apply(name: str, values: "Tensor") -> "Tensor":
             return functional.linear(values, self._weights[block + name])
 
-        def rotate(
-            values: "Tensor",
-        ) -> "Tensor":  # GGUF keeps the two numbers of a pair side by side
+        def rotate(values: "Tensor") -> "Tensor":
+            # GGUF keeps the two numbers of a pair side by side
             pairs = torch.view_as_complex(values.unflatten(-1, (-1, 2)))
             return torch.view_as_real(pairs * turns).flatten(-2)
 
         h, width = self._normalize(x, f"{block}attn_norm"), 2 * turns.shape[-1]
-        q, k, v = (
-            apply(f"attn_{one}", h).unflatten(-1, (-1, width)).transpose(1, 2) for one in "qkv"
-        )
+        each = (apply(f"attn_{one}", h).unflatten(-1, (-1, width)) for one in "qkv")
+        q, k, v = (one.transpose(1, 2) for one in each)
         heard = functional.scaled_dot_product_attention(
             rotate(q), rotate(k), v, is_causal=True, enable_gqa=True
         )

@@ -8,7 +8,6 @@ import typer
 
 from equivocal import console
 from equivocal.console import out, show_frame, show_results
-from lastlayer.errors import UserError
 
 WORTH_SAYING = 0.01  # nats
 WORTH_A_LINE = 0.05  # beliefs in roles that are less probable are not printed
@@ -115,18 +114,16 @@ def fit(
 ) -> None:
     """Fit a listener to another language model, or to labels of your own."""
     from equivocal.english.listener import fit_english, fit_roles
-    from equivocal.store import read_table
+    from equivocal.store import read_cells
 
     path = folder / "listener.safetensors"
     if labels is None:
         fitted = fit_roles(lm, sentences=200 if quick else 8_000)
     else:
-        table = read_table(labels, dtype=str, keep_default_na=False)
-        if "sentence" not in table:
-            raise UserError(f"{labels} has no column `sentence`; add one.")
-        questions = table.drop(columns=["sentence", "word"], errors="ignore")
-        words = table["word"].tolist() if "word" in table else None
-        fitted = fit_english(table["sentence"].tolist(), questions, words=words, lm=lm)
+        rows = [cells for _, cells in read_cells(labels, ["sentence"])]
+        columns = {name: [row[name] for row in rows] for name in rows[0]}
+        sentences, words = columns.pop("sentence"), columns.pop("word", None)
+        fitted = fit_english(sentences, columns, words=words, lm=lm)
     folder.mkdir(parents=True, exist_ok=True)
     fitted.save(path)
     out.print(f"wrote {path}; ask it by equivocal ask --english TEXT --listener {path}")

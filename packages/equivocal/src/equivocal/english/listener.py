@@ -80,15 +80,9 @@ class EnglishListener:
             )
         arrays = {name: values.astype(np.float32) for name, values in arrays.items()}
         parts = [{f.name: arrays[f.name] for f in fields(c)} for c in (QueryNetwork, Coverage)]
-        return cls(
-            network=QueryNetwork(**parts[0]),
-            coverage=Coverage(**parts[1]),
-            particles=arrays["particles"],
-            outputs=tuple(told["outputs"]),
-            layer=told["layer"],
-            far=told["far"],
-            model=model,
-        )
+        network, coverage = QueryNetwork(**parts[0]), Coverage(**parts[1])
+        asked = tuple(told["outputs"]), told["layer"], told["far"]
+        return cls(network, coverage, arrays["particles"], *asked, model)
 
     def save(self, path: str | Path) -> None:
         """Write the listener to a safetensors file, in half precision.
@@ -103,13 +97,8 @@ class EnglishListener:
         from lastlayer.files import write_atomically
 
         arrays = {"particles": self.particles, **vars(self.network), **vars(self.coverage)}
-        about = {
-            "model": self.model.fingerprint,
-            "name": self.model.name,
-            "outputs": self.outputs,
-            "layer": self.layer,
-            "far": self.far,
-        }
+        about: dict[str, Any] = {"model": self.model.fingerprint, "name": self.model.name}
+        about |= {"outputs": self.outputs, "layer": self.layer, "far": self.far}
         halves = {n: np.ascontiguousarray(a, dtype=np.float16) for n, a in arrays.items()}
         with write_atomically(Path(path)) as temporary:
             save_file(halves, temporary, {"listener": json.dumps(about)})
@@ -263,7 +252,7 @@ def fit_roles(
         drawn = draw_sentences(world, surface, size, number, lexicon)
         reading = model.read([one.text for one in drawn], [chosen])
         parts.append(collect_rows(drawn, reading, chosen, seed=number))
-    return _fit(parts[0], parts[1], OUTPUTS, chosen, model, seed)
+    return _fit(Question(parts[0], parts[1], parts[1], seed), OUTPUTS, chosen, model)
 
 
 def fit_english(
@@ -317,7 +306,8 @@ def fit_english(
             "choose the prior; label at least 150."
         )
     outputs = tuple(str(name) for name in labels)
-    return _fit(rows.take(~held), rows.take(held), outputs, chosen, model, seed)
+    fit, rest = rows.take(~held), rows.take(held)
+    return _fit(Question(fit, rest, rest, seed), outputs, chosen, model)
 
 
 def _find_word(sentence: str, word: str | int) -> int:
@@ -333,28 +323,15 @@ def _find_word(sentence: str, word: str | int) -> int:
 
 
 def _fit(
-    fit: Rows,
-    held_out: Rows,
-    outputs: tuple[str, ...],
-    layer: int,
-    model: LanguageModel,
-    seed: int,
+    question: Question, outputs: tuple[str, ...], layer: int, model: LanguageModel
 ) -> EnglishListener:
     """Train the query network, sample the posterior of its last layer, note what is covered."""
-    question = Question(fit, held_out, held_out, seed)
     with progress("fitting a listener") as advance:
         network = question.network
         advance(1, 2, "query network trained")
         particles = question.exact.particles
         advance(2, 2, "posterior sampled")
-    x = network.project(fit.inputs)
+    x = network.project(question.fit.inputs)
     coverage = Coverage.fit(x)
-    return EnglishListener(
-        network=network,
-        particles=particles,
-        outputs=outputs,
-        layer=layer,
-        coverage=coverage,
-        far=float(np.quantile(coverage.measure(x), FAR)),
-        model=model,
-    )
+    far = float(np.quantile(coverage.measure(x), FAR))
+    return EnglishListener(network, coverage, particles, outputs, layer, far, model)

@@ -18,7 +18,7 @@ import pandas as pd
 from equivocal.english.comprehenders import compute_entropy
 from equivocal.english.language_model import PUNCTUATION
 from equivocal.english.listener import EnglishListener
-from equivocal.store import read_table
+from equivocal.store import read_cells
 from lastlayer.errors import UserError
 
 NAMED = ("agent", "patient")
@@ -26,23 +26,21 @@ NAMED = ("agent", "patient")
 
 def read_items(path: str | Path) -> pd.DataFrame:
     """Read a table of sentences: `sentence`, and perhaps `item`, `condition`, `critical_word`."""
-    items = read_table(path, dtype=str, keep_default_na=False)
-    if "sentence" not in items or not len(items):
-        raise UserError(f"{path} has no column `sentence`, or no rows; write a sentence in each.")
-    defaults = {"item": [str(n) for n in range(1, len(items) + 1)], "condition": ""}
-    items = items.assign(**{name: v for name, v in defaults.items() if name not in items})
-    for number, row in enumerate(items.to_dict("records"), start=1):
+    rows: dict[tuple[str, str], dict[str, str]] = {}
+    for number, cells in read_cells(path, ["sentence"]):
+        row = {"item": str(len(rows) + 1), "condition": ""} | cells
         words = [word.strip(PUNCTUATION) for word in row["sentence"].split()]
-        if not words or row.get("critical_word") not in (None, "", *words):
-            what = "has no sentence" if not words else "has a critical word that is not in it"
-            raise UserError(f"row {number} of {path} {what}; mend it.")
-    twice = items[items.duplicated(["item", "condition"])]
-    if len(twice):
-        raise UserError(
-            f"{path} has two sentences for item {twice['item'].iloc[0]!r} in condition "
-            f"{twice['condition'].iloc[0]!r}; give them different names."
-        )
-    return items
+        key, mistake = (row["item"], row["condition"]), ""
+        if not words:
+            mistake = "has no sentence"
+        elif row.get("critical_word") not in (None, "", *words):
+            mistake = "has a critical word that is not in it"
+        elif key in rows:
+            mistake = f"is the second of item {key[0]!r} in condition {key[1]!r}"
+        if mistake:
+            raise UserError(f"{path}, row {number} {mistake}; mend it.")
+        rows[key] = row
+    return pd.DataFrame(list(rows.values()))
 
 
 def measure_sentences(listener: EnglishListener, items: pd.DataFrame) -> pd.DataFrame:

@@ -9,7 +9,7 @@ and what would count against us, was written down before; `findings` answers it.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -62,13 +62,6 @@ class TestSettings:
     shares: tuple[float, ...] = (0.0, 0.25, 0.5)  # further ones
     items: int | None = None  # of each kind; None: all
 
-    @classmethod
-    def make_quick(cls, layers: tuple[int, ...]) -> "TestSettings":
-        """Return settings that only check that the command works."""
-        return cls(
-            sentences=150, pool=200, held_out=80, seeds=2, layers=layers, shares=(0.5,), items=3
-        )
-
 
 @dataclass(frozen=True, eq=False)
 class Trial:
@@ -81,19 +74,11 @@ class Trial:
     sentences: pd.DataFrame  # of every sentence, the means over seeds, by hold-out
     rows: pd.DataFrame  # one row per question of the test, with the doubts about it
     words: pd.DataFrame  # word by word
-    draws: pd.DataFrame  # doubt within and between readers, by kind and seed
+    draws: pd.DataFrame  # doubt within and between readers, by network
     chosen_layer: int
 
 
-@dataclass(frozen=True, eq=False)
-class _Material:
-    """Sentences with what the language model made of them."""
-
-    sentences: list[Sentence]
-    reading: Reading
-
-    def collect(self, layer: int, seed: int | None = None) -> Rows:
-        return collect_rows(self.sentences, self.reading, layer, seed=seed)
+Material: TypeAlias = tuple[list[Sentence], Reading]  # sentences, and how they are read
 
 
 class _Laboratory:
@@ -104,9 +89,9 @@ class _Laboratory:
         self.surface = Surface.load()
         self.layer = 0  # until it is chosen
 
-    def read(self, sentences: list[Sentence], *layers: int) -> _Material:
+    def read(self, sentences: list[Sentence], *layers: int) -> Material:
         texts = [one.text for one in sentences]
-        return _Material(sentences, self.model.read(texts, layers or self.settings.layers))
+        return sentences, self.model.read(texts, layers or self.settings.layers)
 
     def draw(
         self, share: float, size: int, seed: int, lexicon: Lexicon = "training"
@@ -116,16 +101,16 @@ class _Laboratory:
         return draw_sentences(world, self.surface, size, seed, lexicon)
 
     @cached_property
-    def pool(self) -> _Material:
+    def pool(self) -> Material:
         return self.read(self.draw(self.settings.implausible, self.settings.pool, 1))
 
     @cached_property
-    def held_out(self) -> _Material:
+    def held_out(self) -> Material:
         size = self.settings.held_out
         return self.read(self.draw(self.settings.implausible, size, 2, "held out"))
 
     @cached_property
-    def test(self) -> _Material:
+    def test(self) -> Material:
         items = load_items()
         if self.settings.items is not None:
             items = items.groupby("kind", sort=False).head(self.settings.items)
@@ -137,10 +122,10 @@ class _Laboratory:
         if fit is None:
             size = min(self.settings.sentences, self.settings.pool)
             chosen = np.random.default_rng(seed).permutation(self.settings.pool)[:size]
-            rows = self.pool.collect(layer, seed=1)
+            rows = collect_rows(*self.pool, layer, seed=1)
             fit = rows.take(np.isin(rows.sentence, chosen))
-        test = self.test_rows if layer == self.layer else self.test.collect(layer)
-        return Question(fit, self.held_out.collect(layer, seed=2), test, seed)
+        test = self.test_rows if layer == self.layer else collect_rows(*self.test, layer)
+        return Question(fit, collect_rows(*self.held_out, layer, seed=2), test, seed)
 
     def choose_layer(self) -> None:
         """Choose the layer whose network has the least loss on held-out sentences."""
@@ -164,12 +149,12 @@ class _Laboratory:
 
     @cached_property
     def test_rows(self) -> Rows:
-        return self.test.collect(self.layer)
+        return collect_rows(*self.test, self.layer)
 
     def describe_rows(self, beliefs: Beliefs) -> pd.DataFrame:
         """Return one row for each noun that was asked about, after the last word."""
         test = self.test_rows
-        said = [self.test.sentences[number] for number in test.sentence]
+        said = [self.test[0][number] for number in test.sentence]
         p, targets = beliefs.probability[:, PAIR], test.targets[:, PAIR]
         return pd.DataFrame(
             {
@@ -197,49 +182,44 @@ def run_trial(model: LanguageModel, settings: TestSettings) -> Trial:
     """
     lab = _Laboratory(model, settings)
     lab.choose_layer()
-    seeds, total = range(settings.seeds), settings.seeds * (2 + len(settings.shares))
-    asked = [lab.ask(seed) for seed in seeds]
+    drawn = {s: lab.read(lab.draw(s, settings.sentences, 3), lab.layer) for s in settings.shares}
+    asked = [lab.ask(seed) for seed in range(settings.seeds)]
     answers: dict[str, list[Beliefs]] = {}
     like, shares = [], []
     with progress("registered test") as advance:
         for done, question in enumerate(asked, start=1):
             for name, answer in list_comprehenders(question).items():
                 answers.setdefault(name, []).append(answer())
-            advance(done, total, f"seed {question.seed}")
-        for done, question in enumerate(asked, start=settings.seeds + 1):
             like.append(lab.score(_hold_out_alike(question), HELD_ALIKE))
-            advance(done, total, "like sentences held out")
-        for number, share in enumerate(settings.shares, start=2):
-            drawn = lab.read(lab.draw(share, settings.sentences, 3), lab.layer)
-            rows = drawn.collect(lab.layer, seed=1)
-            for done, seed in enumerate(seeds, start=number * settings.seeds + 1):
-                scored = lab.score(lab.ask(seed, fit=rows), CENTRAL)
+            for share, material in drawn.items():
+                rows = collect_rows(*material, lab.layer, seed=1)
+                scored = lab.score(lab.ask(question.seed, fit=rows), CENTRAL)
                 shares.append(scored.assign(share=share))
-                advance(done, total, f"{share:.0%} implausible")
+            advance(done, settings.seeds, "seeds")
     layers = [lab.score(lab.ask(0, one), CENTRAL).assign(layer=one) for one in settings.layers]
     ensembles = {
         "ensemble of networks": combine_members([one.probability for one in answers[TRAINED]]),
         "ensemble of posteriors": _combine_posteriors(answers[EXACT]),
     }
-    parts = [
+    tables = [
         lab.tabulate(name, seed, beliefs)
         for name, each in answers.items()
         for seed, beliefs in enumerate(each)
     ]
-    main = pd.concat([*parts, *(lab.tabulate(name, "all", b) for name, b in ensembles.items())])
+    tables += [lab.tabulate(name, "all", beliefs) for name, beliefs in ensembles.items()]
+    main = pd.concat(tables)
     alike = pd.concat(like)
     central = main[main["comprehender"].isin(CENTRAL)].assign(share=settings.implausible)
     held = [main.assign(held_out="new words"), alike.assign(held_out="like sentences")]
-    between = ensembles["ensemble of networks"]
     return Trial(
         loss=_average(main, "seed"),
         like_rows=_average(alike, "seed"),
         shares=_average(pd.concat([*shares, central]), "seed", "share"),
         layers=_average(pd.concat(layers), "seed", "layer"),
         sentences=_average(pd.concat(held), "held_out", "item"),
-        rows=_tabulate_doubts(lab, asked, answers["bagged ridge"], between),
+        rows=_tabulate_doubts(lab, asked, answers),
         words=_read_word_by_word(lab, asked),
-        draws=_measure_readers(lab, asked),
+        draws=_measure_readers(asked),
         chosen_layer=lab.layer,
     )
 
@@ -264,18 +244,19 @@ def _combine_posteriors(answers: list[Beliefs]) -> Beliefs:
 
 
 def _tabulate_doubts(
-    lab: _Laboratory, asked: list[Question], bagged: list[Beliefs], between: Beliefs
+    lab: _Laboratory, asked: list[Question], answers: dict[str, list[Beliefs]]
 ) -> pd.DataFrame:
     """Return one row per question and seed: was the posterior wrong, and what doubted it?"""
+    between = combine_members([one.probability for one in answers[TRAINED]])
     parts = []
-    for question, bags in zip(asked, bagged, strict=True):
+    for number, question in enumerate(asked):
         network = question.network
         coverage = Coverage.fit(network.project(question.fit.inputs))
-        table = lab.describe_rows(question.answer(question.exact)).assign(
+        table = lab.describe_rows(answers[EXACT][number]).assign(
             seed=question.seed,
             distance=coverage.measure(network.project(question.test.inputs)),
             ensemble=between.information[:, PAIR].mean(axis=1),
-            bagged=bags.information[:, PAIR].mean(axis=1),
+            bagged=answers["bagged ridge"][number].information[:, PAIR].mean(axis=1),
         )
         parts.append(table)
     return pd.concat(parts, ignore_index=True)
@@ -287,32 +268,28 @@ def _predict(question: Question, inputs: Inputs) -> np.ndarray:
     return predict_draws(particles, question.network.compute_features(inputs))
 
 
-def _measure_readers(lab: _Laboratory, asked: list[Question]) -> pd.DataFrame:
+def _measure_readers(asked: list[Question]) -> pd.DataFrame:
     """Measure how often two answers of one reader differ (w), and those of two readers (b).
 
     A reader is a draw of the posterior of a network; readers are those of all networks together.
     """
-    kinds = lab.describe_rows(asked[0].answer(asked[0].exact))["kind"]
     every = {f"readers of network {q.seed}": _predict(q, q.test.inputs) for q in asked}
     every["readers of all networks"] = np.concatenate(list(every.values()))
-    parts = []
+    rows = []
     for name, p in every.items():
-        pair = p[..., PAIR]
-        mean = pair.mean(axis=0)
-        w, b = (2 * pair * (1 - pair)).mean(axis=(0, 2)), (2 * mean * (1 - mean)).mean(axis=1)
-        table = pd.DataFrame({"w": w, "b": b}).groupby(kinds, sort=False).mean()
-        table.loc["all"] = [w.mean(), b.mean()]
-        table.index.name = "kind"
-        parts.append(table.reset_index().assign(readers=name, ratio=lambda t: t["w"] / t["b"]))
-    return pd.concat(parts, ignore_index=True)[["readers", "kind", "w", "b", "ratio"]]
+        mean = p[..., PAIR].mean(axis=0)
+        w, b = ((2 * one * (1 - one)).mean() for one in (p[..., PAIR], mean))
+        rows.append({"readers": name, "w": w, "b": b, "ratio": w / b})
+    return pd.DataFrame(rows)
 
 
 def _read_word_by_word(lab: _Laboratory, asked: list[Question]) -> pd.DataFrame:
     """Ask about the first noun after every word, averaged over items and seeds."""
     about = []
-    for number, sentence in enumerate(lab.test.sentences):
+    sentences, reading = lab.test
+    for number, sentence in enumerate(sentences):
         if sentence.construction in WORD_BY_WORD:
-            first, begins = min(sentence.roles), int(lab.test.reading.edges[number])
+            first, begins = min(sentence.roles), int(reading.edges[number])
             role = OUTPUTS.index(sentence.roles[first])
             for after in range(first, len(sentence.words)):
                 keys = sentence.kind, sentence.construction, after
@@ -320,19 +297,16 @@ def _read_word_by_word(lab: _Laboratory, asked: list[Question]) -> pd.DataFrame:
     columns = ["kind", "construction", "position", "role", "place", "probe"]
     table = pd.DataFrame(about, columns=columns)
     places = table["place"].tolist(), table["probe"].tolist()
-    inputs = pick_inputs(lab.test.reading, lab.layer, *places)
+    inputs = pick_inputs(reading, lab.layer, *places)
     rows, parts = np.arange(len(table)), []
     for question in asked:
         beliefs = combine_members(list(_predict(question, inputs)))
-        trained = question.network.predict(question.network.compute_features(inputs))
         parts.append(
             table.assign(
                 literal=beliefs.probability[rows, table["role"]],
-                trained=trained[rows, table["role"]],
                 information=beliefs.information[:, PAIR].mean(axis=1),
-                surprisal=lab.test.reading.surprisal[places[0]],
             )
         )
     by = ["kind", "construction", "position"]
-    means = pd.concat(parts).drop(columns=["role", "place", "probe"])
-    return means.groupby(by, sort=False).mean().reset_index()
+    means = pd.concat(parts).groupby(by, sort=False)[["literal", "information"]].mean()
+    return means.reset_index()

@@ -1,9 +1,9 @@
 """`run_test`: the registered test from end to end, its figures and its report."""
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from time import perf_counter
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import pandas as pd
 from matplotlib.figure import Figure
@@ -73,7 +73,10 @@ def run_test(
     settings = TestSettings()
     if quick or model.count_layers() <= max(settings.layers):
         top = model.choose_layer()
-        settings = TestSettings.make_quick((top,)) if quick else TestSettings(layers=(top,))
+        settings = TestSettings(layers=(top,))
+    if quick:  # only to see that the program ends
+        small: dict[str, Any] = {"sentences": 150, "pool": 200, "held_out": 80, "items": 3}
+        settings = replace(settings, seeds=2, shares=(0.5,), **small)
     trial = run_trial(model, settings)
     answers = answer_questions(trial)
     tables = {f.name: getattr(trial, f.name) for f in fields(trial) if f.name != "chosen_layer"}
@@ -114,12 +117,10 @@ def _draw_losses(loss: pd.DataFrame, names: list[str]) -> Figure:
     for axes, kind in zip(panels, KINDS, strict=True):
         for version, colour in (("plausible", COLOURS[0]), ("reversed", COLOURS[1])):
             part = loss[loss["kind"] == f"{kind} {version}"]
-            means = part.groupby(["comprehender", "seed"])["nll"].mean()
-            for row, name in enumerate(shown):
-                own = means[name]
-                axes.plot(own, [row] * len(own), ".", color=colour, alpha=0.35, ms=5)
-                label = version if row == 0 else None
-                axes.plot(own.mean(), row, "o", color=colour, ms=7, label=label)
+            each = part.pivot_table(index="seed", columns="comprehender", values="nll")[shown]
+            rows = range(len(shown))
+            axes.plot(each.T, rows, ".", color=colour, alpha=0.35, ms=5)
+            axes.plot(each.mean(), rows, "o", color=colour, ms=7, label=version)
         axes.set(title=kind, xlabel="loss (nats per question)", xlim=(0, None))
         axes.set_yticks(range(len(shown)), shown)
         axes.grid(axis="x", alpha=0.3)
@@ -136,13 +137,8 @@ def _draw_constructions(loss: pd.DataFrame) -> Figure:
     table = part.pivot_table(index="construction", columns="kind", values="literal", sort=False)
     for kind, colour in zip(KINDS, COLOURS, strict=False):
         for version, look in (("plausible", "o:"), ("reversed", "s-")):
-            axes.plot(
-                table.index,
-                table[f"{kind} {version}"],
-                look,
-                color=colour,
-                label=f"{kind} {version}",
-            )
+            name = f"{kind} {version}"
+            axes.plot(table[name], look, color=colour, label=name)
     axes.axhline(0.5, color="0.7", lw=0.8, zorder=0)
     axes.set(ylabel="literal reading, exact posterior", ylim=(0.4, 1))
     axes.tick_params(axis="x", rotation=20)

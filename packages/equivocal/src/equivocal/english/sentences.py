@@ -33,16 +33,9 @@ ASSERTED = {"question": 0.5, "passive question": 0.5, "negated": 0.0, "negated p
 HELD_OUT = 0.25  # share of every class that only held-out sentences use
 AUXILIARIES = {"be": {"past": ("was", "were"), "present": ("is", "are")}}
 AUXILIARIES["do"] = {"past": ("did", "did"), "present": ("does", "do")}
-TEST_CONSTRUCTIONS = (
-    "active",
-    "passive",
-    "subject cleft",
-    "object cleft",
-    "subject relative",
-    "object relative",
-    "passive cleft",
-    "pseudo-cleft",
-)
+CLEFTS = "subject cleft", "object cleft"
+RELATIVES = "subject relative", "object relative"
+TEST_CONSTRUCTIONS = "active", "passive", *CLEFTS, *RELATIVES, "passive cleft", "pseudo-cleft"
 
 Lexicon = Literal["training", "held out"]
 Tense = Literal["past", "present"]
@@ -265,15 +258,11 @@ def spell_items(
     """Spell every item, as it is and with its nouns exchanged, in every construction."""
     sentences = []
     for row in items.itertuples():
-        for version, (agent, patient) in {
-            "plausible": (row.agent, row.patient),
-            "reversed": (row.patient, row.agent),
-        }.items():
+        pair = str(row.agent), str(row.patient)
+        for version, nouns in (("plausible", pair), ("reversed", pair[::-1])):
+            said = dict(zip(("agent", "patient"), nouns, strict=True))
             for name in constructions:
-                parts = list(
-                    lay_out(surface.content["templates"][name], ("agent", "patient"), "past")
-                )
-                nouns = {"agent": str(agent), "patient": str(patient)}
-                text, roles = surface.spell(parts, nouns, str(row.verb))
+                parts = list(lay_out(surface.content["templates"][name], list(said), "past"))
+                text, roles = surface.spell(parts, said, str(row.verb))
                 sentences.append(Sentence(text, roles, 1.0, name, f"{row.kind} {version}"))
     return sentences
