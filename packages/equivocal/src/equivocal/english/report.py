@@ -121,7 +121,8 @@ def _draw_losses(loss: pd.DataFrame, names: list[str]) -> Figure:
             rows = range(len(shown))
             axes.plot(each.T, rows, ".", color=colour, alpha=0.35, ms=5)
             axes.plot(each.mean(), rows, "o", color=colour, ms=7, label=version)
-        axes.set(title=kind, xlabel="loss (nats per question)", xlim=(0, None))
+        right = 1.05 * axes.get_xlim()[1]  # room for whole dots
+        axes.set(title=kind, xlabel="loss (nats per question)", xlim=(0, right))
         axes.set_yticks(range(len(shown)), shown)
         axes.grid(axis="x", alpha=0.3)
     panels[0].invert_yaxis()
