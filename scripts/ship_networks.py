@@ -25,8 +25,8 @@ from equivocal.asking.ensembles import (
     NumpyNetwork,
     compute_beliefs,
 )
-from equivocal.asking.posteriors import FOLDER, FORMAT, open_own
-from equivocal.asking.source import CONVERGED, DEFAULT, AskSettings, Source
+from equivocal.asking.posteriors import open_own
+from equivocal.asking.source import CONVERGED, DEFAULT, FOLDER, FORMAT, AskSettings, Source
 from equivocal.asking.vocabulary import Vocabulary
 from equivocal.network import TrainingSettings
 from equivocal.network.runs import train_or_load

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
-from equivocal.asking.posteriors import find_shipped, open_shipped
+from equivocal.asking.posteriors import open_shipped
+from equivocal.asking.source import find_shipped
 from equivocal.world import World
 from lastlayer import Posterior, Snapshot
 from lastlayer.algorithm1 import LATE_STEP

@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 from equivocal.asking.answer import Answer
 from equivocal.asking.listeners import Listeners
 from equivocal.asking.page import build_page
-from equivocal.asking.posteriors import list_shipped
-from equivocal.asking.source import Source
+from equivocal.asking.source import Source, list_shipped
 from tests.asking.browsing import PAIR, visit
 from tests.asking.conftest import TINY
 from tests.cli.commands import run

@@ -15,14 +15,16 @@ from scripts import ship_networks
 
 import equivocal
 from equivocal.asking.listeners import Listeners
-from equivocal.asking.posteriors import (
+from equivocal.asking.posteriors import open_shipped
+from equivocal.asking.source import (
+    DEFAULT,
     FORMAT,
+    AskSettings,
+    Source,
     find_shipped,
     list_shipped,
-    open_shipped,
     read_header,
 )
-from equivocal.asking.source import DEFAULT, AskSettings, Source
 from equivocal.asking.summary import describe_step
 from equivocal.network import Run
 from equivocal.world import World

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit
 
 from equivocal.asking.answer import Answer
 from equivocal.asking.ensembles import (
@@ -15,6 +14,7 @@ from equivocal.asking.ensembles import (
     Logits,
     compute_beliefs,
     compute_semantic_update,
+    expit,
 )
 from equivocal.asking.posteriors import open_own, open_shipped
 from equivocal.asking.source import CONVERGED, Source

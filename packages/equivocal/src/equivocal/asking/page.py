@@ -35,8 +35,13 @@ from equivocal.asking import summary
 from equivocal.asking.answer import NOTABLE, TOP
 from equivocal.asking.ensembles import LastLayers
 from equivocal.asking.listeners import MOST_WORDS, Listeners
-from equivocal.asking.posteriors import list_shipped
-from equivocal.asking.source import CONVERGED, DEFAULT_WORLD, PAPER_STEP, Source
+from equivocal.asking.source import (
+    CONVERGED,
+    DEFAULT_WORLD,
+    PAPER_STEP,
+    Source,
+    list_shipped,
+)
 from equivocal.asking.vocabulary import Vocabulary, find_examples
 from equivocal.world import World
 from equivocal.world.grammar import NO_FILLER

@@ -15,9 +15,7 @@ and a damaged file is named and recomputed. Damaged default networks are trained
 run of the user's own is never touched. JAX is imported only where something has to be computed.
 """
 
-import json
-from functools import cache, lru_cache, partial
-from importlib import resources
+from functools import lru_cache, partial
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,61 +24,27 @@ import numpy as np
 from safetensors.numpy import save_file
 
 from equivocal.asking.ensembles import LastLayers, Listener, NumpyNetwork
-from equivocal.asking.source import CONVERGED, Source
+from equivocal.asking.source import CONVERGED, KINDS, Source, read_header
 from equivocal.asking.vocabulary import Vocabulary
 from equivocal.progress import announce, progress, report_part
 from equivocal.store.folders import NETWORKS, open_run
 from equivocal.store.locks import hold_folder
 from equivocal.store.store import POSTERIOR_CODE, Store, hash_content
-from equivocal.world import World, name_role_unit
+from equivocal.world import name_role_unit
 from lastlayer.files import read_tensors
 
 if TYPE_CHECKING:
     from equivocal.beliefs import LayerRows
 
 __all__ = [
-    "FORMAT",
-    "find_shipped",
-    "list_shipped",
-    "list_steps",
     "load_moments",
     "open_own",
     "open_shipped",
-    "read_header",
 ]
 
-FORMAT = "equivocal-networks-1"
-KINDS = frozenset({"F16", "F32", "I8", "U8"})
-FOLDER = resources.files("equivocal.asking") / "networks"
 MOMENTS_CODE = (*POSTERIOR_CODE, "equivocal/asking")  # what the moments depend on
 Arrays = dict[str, np.ndarray]
 LEAST_LOSS = 1e-7  # share of the prior's variance; smaller losses change no answer
-
-
-def list_shipped() -> dict[str, Path]:
-    """Return the files that come with the package, by the name of their world."""
-    files = sorted(Path(str(FOLDER)).glob("*.safetensors"))
-    return {file.stem: file for file in files}
-
-
-def find_shipped(world: World) -> Path | None:
-    """Return the file of a world's networks; None if the world differs from theirs in any way."""
-    path = list_shipped().get(world.name)
-    fits = path is not None and read_header(path)["fingerprint"] == world.fingerprint
-    return path if fits else None
-
-
-@cache
-def read_header(path: Path) -> dict[str, Any]:
-    """Return the header of a file: fingerprint of the world, prior variances, stops."""
-    about, _ = read_tensors(path, names=(), kinds=KINDS)
-    header: dict[str, Any] = json.loads(about["equivocal"])
-    return header
-
-
-def list_steps(path: Path) -> tuple[int, ...]:
-    """Return the sampler steps that a file offers; step 0 is the prior, which is not stored."""
-    return 0, *(stop for stop in read_header(path)["stops"] if isinstance(stop, int))
 
 
 def open_shipped(path: Path) -> list[Listener]:

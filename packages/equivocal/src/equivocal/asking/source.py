@@ -10,7 +10,10 @@ own, its weights and its training. So a changed number makes new files beside th
 record of an ensemble has the hash of the code that samples it, too.
 """
 
+import json
 from dataclasses import asdict, dataclass, field, replace
+from functools import cache
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +24,11 @@ from equivocal.store.folders import check_run, find_runs, locate_network
 from equivocal.store.store import NETWORK_CODE, hash_content
 from equivocal.world import World
 from lastlayer.errors import UserError, join_names
+from lastlayer.files import read_tensors
 
+FORMAT = "equivocal-networks-1"
+KINDS = frozenset({"F16", "F32", "I8", "U8"})
+FOLDER = resources.files("equivocal.asking") / "networks"
 CONVERGED = "converged"  # in place of a step: the converged posterior
 PAPER_STEP = 17  # of the paper's sampler: "τ = 17 discrete time-steps", §3
 PAPER_PAIR = ("during dinner, the woman eats the pizza", "during dinner, the pizza eats the woman")
@@ -141,16 +148,12 @@ class Source:
     @property
     def shipped(self) -> Path | None:
         """The file of the package that has these networks; None where there is none."""
-        from equivocal.asking.posteriors import find_shipped
-
         known = self.run is None and self.settings == DEFAULT
         return find_shipped(self.world) if known else None
 
     @property
     def training(self) -> dict[str, Any]:
         """The settings of the networks' training, of which the others are defaults."""
-        from equivocal.asking.posteriors import read_header
-
         if self.run is not None:
             found: dict[str, Any] = read_toml(self.run / "run.toml")["training"]
             return found
@@ -160,8 +163,6 @@ class Source:
     @property
     def steps(self) -> tuple[int, ...]:
         """The steps of the paper's sampler that can be asked for."""
-        from equivocal.asking.posteriors import list_steps
-
         shipped = self.shipped
         return self.settings.kept_steps if shipped is None else list_steps(shipped)
 
@@ -183,6 +184,32 @@ class Source:
             f"network {member.network}" + (f" of {member.run}" if len(runs) > 1 else "")
             for member in self.members
         )
+
+
+def list_shipped() -> dict[str, Path]:
+    """Return the files that come with the package, by the name of their world."""
+    files = sorted(Path(str(FOLDER)).glob("*.safetensors"))
+    return {file.stem: file for file in files}
+
+
+def find_shipped(world: World) -> Path | None:
+    """Return the file of a world's networks; None if the world differs from theirs in any way."""
+    path = list_shipped().get(world.name)
+    fits = path is not None and read_header(path)["fingerprint"] == world.fingerprint
+    return path if fits else None
+
+
+@cache
+def read_header(path: Path) -> dict[str, Any]:
+    """Return the header of a file: fingerprint of the world, prior variances, stops."""
+    about, _ = read_tensors(path, names=(), kinds=KINDS)
+    header: dict[str, Any] = json.loads(about["equivocal"])
+    return header
+
+
+def list_steps(path: Path) -> tuple[int, ...]:
+    """Return the sampler steps that a file offers; step 0 is the prior, which is not stored."""
+    return 0, *(stop for stop in read_header(path)["stops"] if isinstance(stop, int))
 
 
 def _choose_run(

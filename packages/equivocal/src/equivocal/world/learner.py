@@ -131,6 +131,8 @@ class CountingLearner(Learner):
         self.order = [action, *others]
         rows = corpus.distinct().derivations
         self.rows = rows.take(np.flatnonzero(rows.weight > 0))
+        self._text: Utterance | None = None  # asked last, and its choices by the number of draws
+        self._choices: dict[int | None, _Choices] = {}
         self.tree = Node()
         for fillers, weight in zip(self.rows.fillers[:, self.order], self.rows.weight, strict=True):
             self.tree.add(fillers.tolist(), float(weight))
@@ -204,7 +206,9 @@ class CountingLearner(Learner):
 
     def _weigh(self, text: Utterance, role: int, draws: int | None) -> tuple[Array, Array]:
         world, grammar = self.world, self.world.grammar
-        choices = _Choices(self, draws)
+        if self._text != text:
+            self._text, self._choices = text, {}
+        choices = self._choices.setdefault(draws, _Choices(self, draws))  # as for other roles
         shape = 1 if draws is None else draws
         units, total = np.zeros((shape, len(world.units))), np.zeros(shape)
         for term in list_terms(grammar, world.encode(text)):
