@@ -136,11 +136,13 @@ def test_exact_beliefs_in_fillers_entropy_and_frequency_by_hand() -> None:
 
 def test_every_column_is_described_once() -> None:
     names = [*KEYS, *MEASURES, "belief_agent", "exact_belief_reading", "p600_low", "p600_network_3"]
-    names.append("warranted_belief_agent")
+    names += ["warranted_belief_agent", "warranted_high_agent"]
     about = {row["column"]: row for row in describe_columns(names)}
     assert about["belief_agent"]["meaning"].startswith("belief in the agent")
     assert about["exact_belief_reading"]["from"] == "exact"
     assert about["warranted_belief_agent"]["from"] == "counting learner"
+    assert about["warranted_high_agent"]["from"] == "counting learner"
+    assert "of warranted_belief_agent" in about["warranted_high_agent"]["meaning"]
     assert about["p600_low"]["meaning"].startswith("end of the 95 % interval")
     assert about["p600_network_3"]["meaning"].startswith("of network 3: ")
     assert about["p600_network_3"]["linked_with"] == "P600"

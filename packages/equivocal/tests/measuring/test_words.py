@@ -191,9 +191,14 @@ def test_warranted_beliefs_are_those_of_the_learner_who_heard_the_corpus(
     heard = split_corpus(small_run.world, small_run.settings)[0]
     table = measure_words(small_run.networks[:1], [chase], warrant=build_warrant(heard))
     own = table.query("condition == 'odd' and item == 'dog'")
-    learner = CountingLearner(small_run.world, heard)
+    learner = CountingLearner(small_run.world, heard, draws=200)
     for position, said in enumerate(("the dog", "the dog chases", "the dog chases the bone")):
         wanted = learner.beliefs(said, "patient")["bone"]
         assert own["warranted_belief_patient"].iloc[position] == pytest.approx(wanted)
+    ends = learner.interval("the dog chases the bone", "patient").loc["bone"]
+    for kind in ("low", "high"):
+        column = own[f"warranted_{kind}_patient"]
+        assert column.iloc[2] == pytest.approx(ends[kind])
+        assert column.isna().tolist() == [True, False, False]  # not before the verb
     assert own["exact_belief_patient"].isna().iloc[2]  # impossible in this world
     assert own["warranted_belief_patient"].iloc[2] > 0.5

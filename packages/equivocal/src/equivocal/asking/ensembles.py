@@ -82,7 +82,7 @@ def _compute_normal(z: Floats) -> Floats:
     x = np.abs(z) / np.sqrt(2)
     t = 1 / (1 + x / 2)
     tail = t * np.exp(np.polyval(ERFC, t) - x * x) / 2
-    return np.where(z > 0, 1 - tail, tail)
+    return np.asarray(np.where(z > 0, 1 - tail, tail))
 
 
 def _compute_entropy(chance: Floats) -> Floats:

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 __all__ = ["Warrant"]
 
 DRAWS = 200  # learners, for an interval; they take some milliseconds for each role
-ENDS = (1 - LEVEL) / 2, (1 + LEVEL) / 2
 
 
 class Warrant:
@@ -63,12 +62,9 @@ class Warrant:
         found = np.full((3, len(self.world.roles), len(self.vocabulary.fillers)), np.nan)
         for r, role in enumerate(self.world.roles):
             try:
-                mean = self.learner.believe(heard, role, None)
-                drawn = self.learner.believe(heard, role, DRAWS)
+                found[:, r] = self.learner.bound(heard, role, LEVEL)[:, self.vocabulary.units]
             except ImpossibleSentenceError:  # no construction has this order of words
                 continue
-            beliefs = np.concatenate([mean, np.quantile(drawn, ENDS, axis=0)])
-            found[:, r] = beliefs[:, self.vocabulary.units]
         return found
 
     def describe(self) -> dict[str, Any] | None:

@@ -36,6 +36,8 @@ from equivocal.world.grammar import NO_FILLER
 from equivocal.world.learner import CountingLearner
 from equivocal.world.queries import NO_NODE
 
+DRAWS = 200  # learners, for an interval
+WARRANTED = ("belief", "low", "high")  # columns begin with warranted_ and one of these
 Warrant = Callable[[Utterance, Mapping[str, str]], dict[str, np.ndarray]]
 
 
@@ -134,24 +136,31 @@ def measure_exactly(
 def build_warrant(heard: Corpus) -> Warrant:
     """Return a function of a sentence and its fillers by role: the beliefs of the counting learner.
 
-    Common beginnings are heard once.
+    Common beginnings are heard once. The ends of the 90 % interval are NaN until the action has been
+    heard: before, draws would have to be summed over everything that can happen.
     """
-    learner, world = CountingLearner(heard.world, heard), heard.world
+    learner, world = CountingLearner(heard.world, heard, draws=DRAWS), heard.world
+
+    acting = world.grammar.collect_fillers(world.grammar.action_role)
+    actions = {world.lexicon.words[number] for number in acting}
 
     @cache
     def believe(words: Utterance, role: str) -> np.ndarray:
         try:
-            return learner.beliefs(words, role).to_numpy()
+            if any(part.word in actions for part in words):
+                return learner.bound(words, role)
+            unknown = np.full((2, len(world.units)), np.nan)
+            return np.concatenate([learner.believe(words, role, None), unknown])
         except ImpossibleSentenceError:  # no construction has this order of words
-            return np.full(len(world.units), np.nan)
+            return np.full((3, len(world.units)), np.nan)
 
     def warrant(utterance: Utterance, roles: Mapping[str, str]) -> dict[str, np.ndarray]:
-        prefixes = [utterance.first(place + 1) for place in range(len(utterance))]
-        return {
-            f"warranted_belief_{role}": np.array(
-                [believe(words, role)[world.lexicon.find_word_unit(word)] for words in prefixes]
-            )
-            for role, word in roles.items()
-        }
+        prefixes, columns = [utterance.first(n + 1) for n in range(len(utterance))], {}
+        for role, word in roles.items():
+            unit = world.lexicon.find_word_unit(word)
+            found = np.array([believe(words, role)[:, unit] for words in prefixes]).T
+            names = (f"warranted_{kind}_{role}" for kind in WARRANTED)
+            columns |= dict(zip(names, found, strict=True))
+        return columns
 
     return warrant

@@ -106,6 +106,7 @@ def list_linked(signal: str) -> tuple[str, ...]:
 
 
 KINDS = {"exact": "exact", "warranted": "counting learner"}  # of beliefs, by the start of a name
+FIELDS = ("column", "from", "linked_with", "meaning")
 KEYS = {
     "paradigm": "name of the table of items",
     "condition": "condition of the item",
@@ -121,6 +122,11 @@ KEYS = {
 def describe_columns(columns: Iterable[str]) -> Iterator[dict[str, str]]:
     """Yield a row of the dictionary for each column of a table of words."""
     for column in columns:
+        if column.startswith(("warranted_low_", "warranted_high_")):
+            role = column.split("_", 2)[2]
+            meaning = f"end of the 90 % interval of warranted_belief_{role}, once the verb is heard"
+            yield dict(zip(FIELDS, (column, KINDS["warranted"], "", meaning), strict=True))
+            continue
         bare = column.removesuffix("_low").removesuffix("_high")
         name, _, number = bare.partition("_network_")
         if name in KEYS:
@@ -137,7 +143,7 @@ def describe_columns(columns: Iterable[str]) -> Iterator[dict[str, str]]:
         elif number:
             meaning = f"of network {number}: {meaning}"
         signal = MEASURES[name].signal if name in MEASURES else ""
-        yield {"column": column, "from": kind, "linked_with": signal, "meaning": meaning}
+        yield dict(zip(FIELDS, (column, kind, signal, meaning), strict=True))
 
 
 def compute_semantic_update(

@@ -61,10 +61,15 @@ class Learner:
         """Return the central interval of each belief over the posterior: low, high."""
         import pandas as pd
 
-        ends = [(1 - level) / 2, (1 + level) / 2]
-        low, high = np.quantile(self.members(text, role), ends, axis=0)
+        _, low, high = self.bound(text, role, level)
         units = pd.Index(self.world.units, name="unit")
         return pd.DataFrame({"low": low, "high": high}, index=units)
+
+    def bound(self, text: str | Utterance, role: str, level: float = 0.9) -> Array:
+        """Return (3, units): each belief, and the ends of its central interval."""
+        ends = [(1 - level) / 2, (1 + level) / 2]
+        drawn = self.believe(text, role, self.draws)
+        return np.concatenate([self.believe(text, role, None), np.quantile(drawn, ends, axis=0)])
 
     def entropies(self, text: str | Utterance, role: str) -> "pd.DataFrame":
         """Return total, aleatoric and epistemic uncertainty of each unit, in nats."""
