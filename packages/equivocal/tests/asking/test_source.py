@@ -154,13 +154,6 @@ def test_networks_that_cannot_answer_together_are_told_apart(
     assert Source.choose(run=tmp_path / "networks" / "yard-7").world.name == "yard"
 
 
-def test_a_missing_network_is_named_as_the_file(saved_run: Path, tmp_path: Path) -> None:
-    shutil.copytree(saved_run, tmp_path / "networks")
-    (tmp_path / "networks" / "networks" / "01.safetensors").unlink()
-    with pytest.raises(UserError, match=r"networks/networks/01\.safetensors is missing"):
-        Source.choose(run=tmp_path)
-
-
 def test_a_run_without_its_settings_is_explained(saved_run: Path, tmp_path: Path) -> None:
     shutil.copytree(saved_run, tmp_path / "run")
     (tmp_path / "run" / "run.toml").write_text("training = [")

@@ -136,8 +136,8 @@ def measure_exactly(
 def build_warrant(heard: Corpus) -> Warrant:
     """Return a function of a sentence and its fillers by role: the beliefs of the counting learner.
 
-    Common beginnings are heard once. The ends of the 90 % interval are NaN until the action has been
-    heard: before, draws would have to be summed over everything that can happen.
+    Common beginnings are heard once. The ends of the 90 % interval are NaN until the action has
+    been heard: before, draws would have to be summed over everything that can happen.
     """
     learner, world = CountingLearner(heard.world, heard, draws=DRAWS), heard.world
 
@@ -155,7 +155,8 @@ def build_warrant(heard: Corpus) -> Warrant:
             return np.full((3, len(world.units)), np.nan)
 
     def warrant(utterance: Utterance, roles: Mapping[str, str]) -> dict[str, np.ndarray]:
-        prefixes, columns = [utterance.first(n + 1) for n in range(len(utterance))], {}
+        prefixes = [utterance.first(place + 1) for place in range(len(utterance))]
+        columns: dict[str, np.ndarray] = {}
         for role, word in roles.items():
             unit = world.lexicon.find_word_unit(word)
             found = np.array([believe(words, role)[:, unit] for words in prefixes]).T
