@@ -136,15 +136,6 @@ def test_the_file_holds_what_was_returned_and_the_statistics_follow_from_it(
         assert float(row["p"].iloc[0]) == pytest.approx(test.pvalue, rel=1e-6)
 
 
-def test_the_path_starts_at_the_prior_and_moves(finished: StudyResult) -> None:
-    path = finished.beliefs.path
-    assert path["time"].shape == (1, 7)
-    assert (np.diff(path["time"].values[0]) > 0).all()
-    agents = path["indicated_agent"].values
-    assert np.isfinite(agents).all()
-    assert not np.allclose(agents[:, 0], agents[:, -1])
-
-
 def test_the_exact_posterior_is_of_all_tracked_units_of_all_networks(
     finished: StudyResult,
 ) -> None:

@@ -41,13 +41,6 @@ def test_quick_is_smaller_and_says_so() -> None:
     assert quick.inference.prior_variances == full.inference.prior_variances
 
 
-def test_changes_replace_single_values() -> None:
-    pairs = ["training.networks=3", "inference.samplers.paper.options.taming=printed"]
-    study = load_study("paper", parse_changes(pairs))
-    assert study.training_settings.networks == 3
-    assert study.inference.samplers["paper"].options == {"dropout_rate": 0.3, "taming": "printed"}
-
-
 def test_written_settings_are_read_back(tmp_path: Path) -> None:
     study = load_study("paper", {"nuts.draws": 7}, quick=True)
     study.write(tmp_path / "settings.toml")

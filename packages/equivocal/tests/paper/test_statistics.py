@@ -303,8 +303,5 @@ def test_one_sided_less_makes_the_printed_p_of_the_trained_network_possible():
         one = np.eye(n)[0]  # all but one are zero: t = 1
         less = stats.ttest_1samp(one, 0, alternative="less").pvalue
         assert compute_smallest_p_less(n) == pytest.approx(less, rel=1e-12)
-        for seed in range(20):
-            x = np.random.default_rng(seed).exponential(size=n) ** 3
-            assert stats.ttest_1samp(x, 0, alternative="less").pvalue >= compute_smallest_p_less(n)
     items = load_printed_values()["paired_items"].values()  # with n = 8 these are as printed
     assert all(2 * stats.t.sf(abs(float(row["paper"]["t"])), 7) < 1e-4 for row in items)

@@ -208,7 +208,9 @@ def answer(result: StudyResult) -> list[str]:
     claims = tables["claims"]
     if result.quick:
         found = [
-            words["full"].format(run=run, counts=count_verdicts(_judge_as(claims, run)))
+            words["full"].format(
+                run=run, counts=count_verdicts(claims.assign(verdict=find_recorded(claims, run)))
+            )
             for run in reversed(runs.studies)  # the paper's own recipe first
         ]
         return [words["quick"], *found]
@@ -228,9 +230,9 @@ def count_verdicts(claims: pd.DataFrame) -> str:
     return " ".join(said)
 
 
-def _judge_as(claims: pd.DataFrame, run: FullRun) -> pd.DataFrame:
-    """Return the claims with the verdicts of a full run."""
-    return claims.assign(verdict=claims["id"].map(run.verdicts).fillna(NOT_RUN))
+def find_recorded(claims: pd.DataFrame, run: FullRun) -> pd.Series:
+    """Find the verdicts of a full run on claims."""
+    return claims["id"].map(run.verdicts).fillna(NOT_RUN)
 
 
 def _list_verdict_columns() -> list[str]:
@@ -306,16 +308,14 @@ def describe_settings(result: StudyResult) -> Iterator[str]:
     if "claims" in result.tables:
         paper = inference.samplers["paper"]
         taming = paper.options.get("taming", "consistent")
-        yield words["open"].format(
-            taming=taming,
-            other="printed" if taming == "consistent" else "consistent",
-            bias="yes" if paper.bias else "no",
-            particles=paper.num_particles,
-            step=paper.options.get("step_size") or "automatic",
-            file=Path(stimuli.file).name,
-            items=len(study.stimuli.items),
-            rows=inference.rows,
-        )
+        values = {
+            "other": "printed" if taming == "consistent" else "consistent",
+            "bias": "yes" if paper.bias else "no",
+            "step": paper.options.get("step_size") or "automatic",
+            "file": Path(stimuli.file).name,
+            "items": len(study.stimuli.items),
+        }
+        yield words["open"].format(paper=paper, taming=taming, rows=inference.rows, **values)
 
 
 def fill_values(result: StudyResult) -> dict[str, Any]:
@@ -422,8 +422,7 @@ def _shape_claims(result: StudyResult, story: str | None) -> pd.DataFrame:
     table = pd.DataFrame({"claim": claims["in_short"], "of": claims["kind"]})
     if result.quick:
         for run in reversed(result.runs.studies):
-            found = claims["id"].map(run.verdicts).fillna(NOT_RUN)
-            table[f"verdict of a full run, recipe {run.recipe}"] = found
+            table[f"verdict of a full run, recipe {run.recipe}"] = find_recorded(claims, run)
         return table
     for column in _list_verdict_columns():
         reading, _, converged = column.removeprefix("verdict_").partition("_")

@@ -213,7 +213,7 @@ def list_non_relevant(stimuli: Items, settings: StudySettings) -> list[str]:
 
 
 def check_study(settings: StudySettings, world: World, stimuli: Items) -> None:
-    """Refuse what would fail only hours later: samplers, probes, units, items."""
+    """Refuse what would fail only hours later: samplers, probes, units, NumPyro."""
     for name, sampler in settings.inference.samplers.items():
         try:
             check_method(sampler.method, sampler.options)
@@ -232,10 +232,6 @@ def check_study(settings: StudySettings, world: World, stimuli: Items) -> None:
             f"the stimuli track {join_names(missing)}, so stimuli.probes must contain it; add "
             "it there."
         )
-
-
-def check_nuts(settings: StudySettings) -> None:
-    """Refuse a study that runs NUTS where NumPyro is not installed."""
     if settings.nuts.networks and find_spec("numpyro") is None:
         raise UserError(
             "the study compares its posteriors with NUTS, which needs NumPyro: pip install "
@@ -267,7 +263,6 @@ def prepare(settings: StudySettings, folder: Path) -> Study:
     ensure_writable(folder)
     source, study = settings.stimuli_path, Study(settings, folder)
     check_study(settings, study.world, study.stimuli)
-    check_nuts(settings)
     with warnings.catch_warnings():  # about damaged networks, which training repeats
         warnings.simplefilter("ignore")
         Run.find(folder, study.world, settings.training_settings)  # refuses other networks
