@@ -91,6 +91,13 @@ def test_names_of_two_classes_are_one_output_and_may_be_missing():
         )
 
 
+def test_targets_that_cannot_be_fitted():
+    with pytest.raises(UserError, match="targets are missing .NaN. or count 0 in every row"):
+        LastLayer.fit_features(PSI, np.full(LABELS.shape, np.nan), **QUICK)
+    with pytest.raises(UserError, match=r"names of classes must have shape \(N,\), got \(\d+, 2\)"):
+        LastLayer.fit_features(PSI, [["red", "round"]] * N, **QUICK)
+
+
 def test_missing_labels_are_left_out():
     """With counts of 0 for them, and of the table's numbers."""
     missing = RNG.random(LABELS.shape) < 0.3

@@ -146,6 +146,8 @@ def test_every_column_is_described_once() -> None:
     assert about["p600_low"]["meaning"].startswith("end of the 95 % interval")
     assert about["p600_network_3"]["meaning"].startswith("of network 3: ")
     assert about["p600_network_3"]["linked_with"] == "P600"
+    assert about["surprisal"]["meaning"].endswith("(nats)")
+    assert "(nats)" not in about["cloze"]["meaning"]
 
 
 def test_divergence_by_hand() -> None:

@@ -144,8 +144,11 @@ def read_targets(value: Any) -> np.ndarray:
         value = value.to_numpy()
     if not hasattr(value, "detach"):
         array = np.atleast_1d(np.asarray(value))
-        if array.dtype.kind in "US" or (array.ndim == 1 and any(isinstance(v, str) for v in array)):
-            return array.astype(object)
+        words = array.dtype == object and any(isinstance(v, str) for v in array.flat)
+        if words or array.dtype.kind in "US":
+            if array.size != len(array):
+                fail(f"names of classes must have shape (N,), got {array.shape}; give 0 and 1.")
+            return array.ravel().astype(object)
         value = array.astype(float) if array.dtype == object else array
     array = np.atleast_1d(read_array(value, "targets", finite=False))
     if np.isinf(array).any():

@@ -70,6 +70,8 @@ def fit_rows(
         return *agree_on_likelihood(some, K, likelihood), classes
 
     rows, kind, classes = encode(rows, None if names is None else [str(name) for name in names])
+    if rows.counts is not None and not rows.counts.any():
+        fail("targets are missing (NaN) or count 0 in every row; give some that are known.")
     if validation is not None:
         held = encode(validation, classes)[0]
         note = f"held out: {len(held.features):,} rows given as validation"

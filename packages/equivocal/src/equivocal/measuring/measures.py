@@ -132,7 +132,9 @@ def describe_columns(columns: Iterable[str]) -> Iterator[dict[str, str]]:
         if name in KEYS:
             meaning, kind = KEYS[name], "key"
         elif name in MEASURES:
-            meaning, kind = MEASURES[name].meaning, "exact" if MEASURES[name].exact else "network"
+            unit = " (nats)" if MEASURES[name].title.endswith("(nats)") else ""
+            meaning = f"{MEASURES[name].meaning}{unit}"
+            kind = "exact" if MEASURES[name].exact else "network"
         else:
             role = name.rpartition("belief_")[2]
             about = "that the whole reading is meant" if role == "reading" else f"in the {role}"
