@@ -34,24 +34,27 @@ import hashlib
 import warnings
 from collections.abc import Iterator
 from dataclasses import asdict
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 from scipy import stats
 
 from equivocal.beliefs import SamplerSettings, collect_last_layer, infer_posterior
-from equivocal.measuring.paradigms import Paradigm
 from equivocal.network import Network, Run
 from equivocal.network.storage import name_arrays
 from equivocal.statistics.summaries import LEVEL
 from equivocal.store.store import NETWORK_CODE, POSTERIOR_CODE, Store, hash_content
 from lastlayer import Posterior
 
+if TYPE_CHECKING:
+    from equivocal.measuring.paradigms import Paradigm
+
 __all__ = ["READINGS", "SAMPLER", "count_readings", "sample_particles"]
 
 VARIANCE = 1.0  # of the prior; the paper's central one
 ROWS = "every word"
-MEASURE_CODE = (*POSTERIOR_CODE, "equivocal/measuring/readings.py")
+MEASURE_CODE = (*POSTERIOR_CODE, "equivocal/measuring/readings.py", "equivocal/statistics")
 SAMPLER = SamplerSettings(method="exact-flow", num_particles=64, tolerance=0.01)
 READINGS = ("answer", "rival", "neither")
 CELLS = ["paradigm", "condition", "beliefs"]
@@ -113,7 +116,7 @@ def _hash_network(run: Run, index: int) -> str:
     return hash_content(*about, code=NETWORK_CODE)
 
 
-def read_items(paradigm: Paradigm, network: Network, layers: np.ndarray) -> pd.DataFrame:
+def read_items(paradigm: "Paradigm", network: Network, layers: np.ndarray) -> pd.DataFrame:
     """Read every item that has two readings with some last layers of a network.
 
     Parameters
@@ -197,7 +200,7 @@ def find_share_interval(shares: np.ndarray) -> tuple[float, float]:
     return float(low), float(high)
 
 
-def summarise_shares(shares: pd.DataFrame, paradigm: Paradigm) -> Iterator[str]:
+def summarise_shares(shares: pd.DataFrame, paradigm: "Paradigm") -> Iterator[str]:
     """Yield a sentence for each condition: the share of the rival reading, and that of people.
 
     Parameters
