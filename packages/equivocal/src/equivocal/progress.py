@@ -6,7 +6,7 @@ seconds. Plain lines keep the logs of batch jobs readable. Work that ends within
 nothing to a log. An estimate of the time left is counted down, and not shown once it has passed.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from datetime import timedelta
@@ -18,7 +18,7 @@ from rich.console import Console
 from rich.table import Column
 from rich.text import Text
 
-__all__ = ["Advance", "announce", "err", "progress", "report_part", "run_in_stages"]
+__all__ = ["Advance", "announce", "err", "progress", "report_part"]
 
 # No markup: square brackets are tables of a world file here, and names may contain anything.
 err = Console(stderr=True, highlight=False, markup=False)
@@ -89,16 +89,6 @@ def progress(
 def report_part(part: int, parts: int, name: str) -> None:
     """Report how much of the current step is done, to the bar that was opened last, if any."""
     _report.get()(part, parts, name)
-
-
-def run_in_stages(
-    what: str, stages: Mapping[str, Callable[[], object]], *, quiet: float = QUIET_SECONDS
-) -> None:
-    """Run the stages one after the other and report progress, once it takes long."""
-    with progress(what, quiet=quiet) as advance:
-        for done, (name, work) in enumerate(stages.items(), start=1):
-            work()
-            advance(done, len(stages), name)
 
 
 class _TimeLeft(widgets.ProgressColumn):

@@ -61,12 +61,6 @@ def test_first_question_trains_and_says_where_it_is_kept(
     assert note.endswith("This is the converged posterior; the paper stops before, at --step 17.")
 
 
-def test_a_sentence_without_quotes_is_explained() -> None:
-    said = fails("ask", "the", "man", "eats", "the", "egg")
-    assert "'man'" in said
-    assert "quotes" in said
-
-
 def test_json_is_one_object(first: tuple[str, str], garden_folder: Path) -> None:
     printed, _ = asked(garden_folder, SENTENCE, "--json", "--compare", "the cat chases the dog")
     content = json.loads(printed)
@@ -141,6 +135,7 @@ def test_all_networks_of_a_folder_answer(first: tuple[str, str], garden_folder: 
         (["the dgo chases"], "unknown word 'dgo': did you mean 'dog'?"),
         ([""], "is empty"),
         (["the cat is chased"], "for passives, ask another one, such as --world sg2018"),
+        (["the", "dog"], "quotes"),
         (["the dog", "--step", "later"], "step 'later' is not available; choose from 0, 1"),
         (["the dog", "--prior-variance", "2"], "choose from 0.01, 1, 5"),
     ],

@@ -1,4 +1,4 @@
-"""Bad trials and bad noise: one sentence each, exit code 2, and earlier results stay."""
+"""Bad trials: one sentence each, exit code 2, and earlier results stay."""
 
 from pathlib import Path
 
@@ -7,7 +7,6 @@ import pandas as pd
 import pytest
 
 from tests.cli.commands import fails
-from tests.world.test_noise import EXCHANGE, TINY
 
 
 def make_trials(folder: Path, answer: np.ndarray) -> None:
@@ -44,22 +43,3 @@ def test_answers_that_no_logistic_model_can_take(name: str, tmp_path: Path) -> N
     said = fails("people", "compare", "data.csv", *given, cwd=tmp_path)
     assert any(part in said for part in message.split("|")), said
     assert before.read_text() == "earlier"
-
-
-@pytest.mark.parametrize(
-    ("noise", "message"),
-    [
-        (EXCHANGE.replace("0.1", "1.5"), "[noise.slip] probability: 1.5 is wrong: input should be"),
-        (
-            EXCHANGE + '[noise.lost]\ndelete = "by"\nprobability = 0.95\n',
-            "sums to 1.05, and at most 1",
-        ),
-    ],
-)
-def test_noise_that_cannot_be(noise: str, message: str, tmp_path: Path) -> None:
-    (tmp_path / "my.toml").write_text(TINY + noise)
-    assert message in fails("world", "check", "my.toml", cwd=tmp_path)
-    given = ["--world", "my.toml", "--networks", "0", "--out", "out"]
-    said = fails("people", "published", *given, cwd=tmp_path)
-    assert message in said
-    assert not (tmp_path / "out").exists()

@@ -42,14 +42,6 @@ def test_an_estimate_is_not_repeated_once_it_has_passed(
     assert re.fullmatch(r"sampling: steps 50%, network 0, \d s so far", told[-1])
 
 
-def test_nothing_is_printed_after_a_bar_is_closed(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(KeyboardInterrupt), progress("compiling", pause=0.1):
-        raise KeyboardInterrupt
-    report_part(1, 2, "sampling")  # the bar is gone, so this goes nowhere
-    time.sleep(0.3)
-    assert capsys.readouterr().err == ""
-
-
 def test_a_posterior_reports_its_share_of_the_step(capsys: pytest.CaptureFixture[str]) -> None:
     rng = np.random.default_rng(0)
     targets = rng.integers(0, 2, (40, 3)).astype(float)

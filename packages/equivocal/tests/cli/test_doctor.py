@@ -35,12 +35,3 @@ def test_jax_and_a_folder_that_do_not_work(tmp_path: Path) -> None:
     assert "set EQUIVOCAL_CACHE to another one" in result.stdout
     assert "something is wrong" in result.stdout.splitlines()[-1]
     assert "Traceback" not in result.stdout + result.stderr
-
-
-def test_a_crash_of_jax_is_reported(tmp_path: Path) -> None:
-    (tmp_path / "jax").mkdir()
-    (tmp_path / "jax" / "__init__.py").write_text("import os; os.abort()")
-    path = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
-    result = run_doctor(tmp_path, PYTHONPATH=path, JAX_PLATFORMS="")
-    assert result.returncode == 1
-    assert "jax does not start" in result.stdout

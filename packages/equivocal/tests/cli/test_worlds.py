@@ -14,8 +14,6 @@ def test_show_lists_parameters_with_value_range_and_description() -> None:
     rows = [line.split() for line in text.splitlines()]
     (rare,) = (row for row in rows if row[:1] == ["rare"])
     assert rare[1:6] == ["0.05", "0", "to", "0.2", "how"]
-    (slip,) = (row for row in rows if row[:1] == ["slip"])
-    assert slip[1:5] == ["0.02", "0", "to", "0.5"]
     assert "parameters" not in run("world", "show", "paper").stdout
 
 

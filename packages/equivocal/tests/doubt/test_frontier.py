@@ -259,7 +259,7 @@ def test_the_function_writes_what_it_returns_and_the_command_finds_it(tmp_path: 
     made_of = tomllib.loads((tmp_path / "out" / "doubt.toml").read_text())
     assert made_of["answer"] == result.summary[0]
     assert made_of["fingerprint"] == World.load(tmp_path / "garden.toml").fingerprint
-    assert made_of["training"] == asdict(TrainingSettings.from_dict(QUICK))
+    assert made_of["training"] == asdict(TrainingSettings(**QUICK))
     command = [sys.executable, "-m", "equivocal", "doubt", "--quick", "--world", "garden.toml"]
     done = subprocess.run(
         [*command, "--out", "out"],

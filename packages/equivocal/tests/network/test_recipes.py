@@ -150,22 +150,6 @@ def test_sg2018_sends_no_error_back_through_time(garden: World) -> None:
     assert not np.allclose(full.update.token_weight, got["update.token_weight"], rtol=1e-2)
 
 
-def test_every_sentence_is_heard_once_in_a_pass(garden: World) -> None:
-    kept, _ = split_corpus(garden, replace(PAPER, sentences=100))
-    plan = BatchPlan(kept, 8)
-    (chunk,) = plan.shuffle(np.random.default_rng(0))
-    assert chunk.sentences.tolist() == [8] * 11 + [2]  # 90 sentences
-    tokens = np.asarray(chunk.tokens).reshape(-1, *chunk.tokens.shape[2:])
-    heard, times = np.unique(tokens[tokens[:, 0, 0] >= 0], axis=0, return_counts=True)
-    every = list_constituents(kept.derivations, garden.grammar)[plan.sentences]
-    expected, counts = np.unique(every, axis=0, return_counts=True)
-    np.testing.assert_array_equal(heard, expected)
-    np.testing.assert_array_equal(times, counts)
-    assert float(chunk.times.sum()) == kept.queries.weight.sum()  # every question as often
-    (other,) = plan.shuffle(np.random.default_rng(1))
-    assert not np.array_equal(chunk.tokens, other.tokens)
-
-
 @pytest.mark.parametrize("decay", ["coupled", "decoupled"])
 @pytest.mark.parametrize("optimiser", ["adam", "sgd"])
 def test_optimisers_by_hand(optimiser: str, decay: str) -> None:

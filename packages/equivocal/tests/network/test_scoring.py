@@ -4,9 +4,7 @@ import numpy as np
 import pytest
 
 from equivocal.network import Run, score
-from equivocal.network.probing import (
-    compute_exact_match_ceiling,
-)
+from equivocal.network.probing import compute_exact_match_ceiling
 from equivocal.world import World
 
 

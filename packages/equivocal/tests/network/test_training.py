@@ -108,7 +108,6 @@ def test_systematic_sampling_is_unbiased() -> None:
         ({"through_time": 1}, "through_time must be true or false, got 1"),
         ({"loss": "total"}, "need batches of sentences; set batch"),
         ({"steps": float("inf")}, "steps must be a whole number .*got inf"),
-        ({"epoch": 3}, "unknown setting 'epoch': did you mean 'epochs'"),
     ],
 )
 def test_bad_settings_are_named(garden: World, change: dict, message: str) -> None:

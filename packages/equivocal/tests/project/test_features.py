@@ -6,7 +6,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import grimp
 import pytest
 
 import equivocal
@@ -45,18 +44,3 @@ def test_a_feature_is_removed_with_its_folder_and_its_line(line: str, tmp_path: 
         )
         assert done.returncode == 0, done.stderr
     assert "in order" in done.stdout
-
-
-def test_no_module_imports_a_feature_from_outside_it() -> None:
-    """Inside functions, too, and for type checkers: a feature's folder can be deleted."""
-    graph = grimp.build_graph("equivocal", cache_dir=None)
-    features = {name.partition(".")[0] for name in FEATURES if name not in CORE}
-    crossing = {
-        (module, imported)
-        for module in graph.modules
-        for imported in graph.find_modules_directly_imported_by(module)
-        if (room := imported.split(".")[1:2]) and room[0] in features
-        if module != "equivocal" and room != module.split(".")[1:2]
-        if module.split(".")[1] not in NEEDED_BY.get(room[0], set())
-    }
-    assert not crossing

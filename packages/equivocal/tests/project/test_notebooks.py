@@ -10,14 +10,9 @@ import pytest
 NOTEBOOKS = Path(__file__).resolve().parents[4] / "docs" / "notebooks"
 
 
-@pytest.mark.parametrize(
-    ("name", "printed"),
-    [
-        pytest.param("talk", "by hand 0.477", marks=pytest.mark.longer),
-    ],
-)
-def test_notebook_runs(name: str, printed: str, tmp_path: Path) -> None:
-    path = NOTEBOOKS / f"{name}.py"
+@pytest.mark.longer
+def test_notebook_runs(tmp_path: Path) -> None:
+    path = NOTEBOOKS / "talk.py"
     result = subprocess.run(
         [sys.executable, str(path)],
         cwd=tmp_path,
@@ -28,4 +23,4 @@ def test_notebook_runs(name: str, printed: str, tmp_path: Path) -> None:
         check=False,
     )
     assert result.returncode == 0, result.stderr
-    assert printed in result.stdout
+    assert "by hand 0.477" in result.stdout

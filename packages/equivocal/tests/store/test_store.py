@@ -55,15 +55,6 @@ def test_a_result_is_made_once_and_found_by_any_later_run(tmp_path: Path) -> Non
     assert Store(tmp_path).find("tables/scores", KEY) == [tmp_path / "tables" / "scores.txt"]
 
 
-def test_another_key_makes_it_again(tmp_path: Path) -> None:
-    result, other = Counted(), hash_content("settings", 2, code=["lastlayer/errors.py"])
-    result.get(Store(tmp_path))
-    assert Store(tmp_path).find("tables/scores", other) is None
-    result.text = "something else"
-    assert result.get(Store(tmp_path), other) == "something else"
-    assert Store(tmp_path).find("tables/scores", KEY) is None  # it was overwritten
-
-
 @pytest.mark.parametrize("damage", [flip, cut])
 @pytest.mark.parametrize("name", ["tables/scores.txt", "records/tables/scores.json"])
 def test_damage_is_named_and_the_result_made_again(
@@ -94,16 +85,12 @@ def test_a_file_that_cannot_be_used_is_made_again_with_a_warning(tmp_path: Path)
     assert result.made == 2
 
 
-def write_two(folder: Path) -> list[Path]:
-    paths = [folder / "a.csv", folder / "b.csv"]
-    for path in paths:
-        path.write_text(path.name)
-    return paths
-
-
 def test_several_files_are_one_result(tmp_path: Path) -> None:
     def work() -> list[Path]:
-        return write_two(tmp_path)
+        paths = [tmp_path / "a.csv", tmp_path / "b.csv"]
+        for path in paths:
+            path.write_text(path.name)
+        return paths
 
     store = Store(tmp_path)
     assert store.make("both", KEY, work)
@@ -117,16 +104,13 @@ def test_several_files_are_one_result(tmp_path: Path) -> None:
     assert store.find_damaged("both") == []
 
 
-@pytest.mark.parametrize("name", ["../x", "/etc/hostname", "a\0b", "C:x"])
-def test_records_cannot_name_files_elsewhere(name: str, tmp_path: Path) -> None:
-    (tmp_path / "records").mkdir()
-    (tmp_path / "records" / "r.json").write_text(json.dumps({"key": KEY, "files": {name: "0"}}))
-    with pytest.warns(UserWarning, match=r"r\.json is damaged"):
-        assert Store(tmp_path).find("r", KEY) is None
+OUTSIDE = ("../x", "/etc/hostname", "a\0b", "C:x")
+BAD = ["[" * 10**5, '{"key": 1, "files": []}']
+BAD += [json.dumps({"key": KEY, "files": {name: "0"}}) for name in OUTSIDE]
 
 
-@pytest.mark.parametrize("text", ["[", '{"key": 1, "files": []}', "[" * 10**5])
-def test_an_invalid_record_is_named(text: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("text", BAD, ids=range(len(BAD)))
+def test_records_that_are_invalid_or_name_files_elsewhere(text: str, tmp_path: Path) -> None:
     (tmp_path / "records").mkdir()
     (tmp_path / "records" / "r.json").write_text(text)
     with pytest.warns(UserWarning, match=r"r\.json is damaged"):

@@ -28,13 +28,10 @@ FAULTS = [  # in the text, in its place, and what is said; … stands for anythi
     ('name = "active"', "name = 5", "my.toml [[constructions]] number 1 name: 5 is wrong"),
     ('"garden"', '" "', "my.toml [name]: ' ' is wrong: this should not be empty"),
     ('name = "garden"', "", "my.toml: the key 'name' is missing; add it."),
-    ("weight = 2", "weight = -2", f"{CHASE} weight: -2 … greater than or equal to 0."),
     ("dog = 0.6, cat", "dog = 'x', cat", f"{CHASE} agent dog: this should be a number … got 'x'"),
     ('{ agent = "cat" }', "{ agent = [] }", f"{CHASE} patient when agent: [] … at least one"),
-    ('place = "lawn"', "place = 3", f"{CHASE} place: 3 is wrong: this should be a name, a"),
     ('roles = ["agent", ', 'roles = "agent" #', "[roles]: 'agent' is wrong: this should be a l"),
     ("[[constructions]]", "[constructions]", "write each construction under [[constructions]]"),
-    ("[verbs]", "[verbs", "my.toml is not TOML: Expected ']'"),
     ('place = "lawn"', "place = lawn", "my.toml is not TOML: … lacks its quotes"),
     # words, features and spellings
     ('"bone"]', '"bone"]\ndog = ["toy"]', "[words.things]: duplicate name 'dog', taken by [words"),
@@ -99,35 +96,8 @@ def test_all_problems_are_reported_at_once() -> None:
     assert len(problems_of(text.replace('"mouse" }', '"moose" }'))) == 2
 
 
-def test_fractions_may_be_written_as_text() -> None:
-    text = read_example().replace(
-        "{ dog = 0.6, cat = 0.3, boy = 0.1 }", '{ dog = "1/3", cat = "1/3", boy = "1/3" }'
-    )
-    events = [e for e in World.from_toml(text).events if e.roles["action"] == "chase"]
-    dogs = sum(e.probability for e in events if e.roles["agent"] == "dog")
-    assert dogs / sum(e.probability for e in events) == pytest.approx(1 / 3)
-
-
-@pytest.mark.parametrize("name", ["papper", "PAPER", "sg2019"])
-def test_unknown_names_propose_the_nearest(name: str) -> None:
-    with pytest.raises(UserError, match="did you mean '(paper|sg2018)'"):
-        World.load(name)
-
-
 def test_missing_files_say_how_to_make_one(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="equivocal world new .*my.toml"):
-        World.load(tmp_path / "my.toml")
-
-
-def test_files_that_are_not_text(tmp_path: Path) -> None:
-    (tmp_path / "my.toml").write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(UserError, match="is not UTF-8"):
-        World.load(tmp_path / "my.toml")
-
-
-def test_an_empty_file_says_so(tmp_path: Path) -> None:
-    (tmp_path / "my.toml").write_text("\n")
-    with pytest.raises(UserError, match=r"my\.toml is empty; remove it, and `equivocal world new"):
         World.load(tmp_path / "my.toml")
 
 
@@ -137,6 +107,9 @@ def test_files_with_a_byte_order_mark(tmp_path: Path, garden: World) -> None:
 
 
 def test_folders_and_nonsense_are_not_worlds(tmp_path: Path) -> None:
+    (tmp_path / "my.toml").write_text("\n")
+    with pytest.raises(UserError, match=r"my\.toml is empty; remove it, and `equivocal world new"):
+        World.load(tmp_path / "my.toml")
     with pytest.raises(UserError, match="is a folder; give the world file in it"):
         World.load(tmp_path)
     with pytest.raises(UserError, match="nested too deeply"):

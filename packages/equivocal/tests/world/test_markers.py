@@ -21,23 +21,10 @@ def problems_of(text: str) -> str:
 def test_each_class_has_its_own_marker_and_others_have_none() -> None:
     world = World.from_toml(GARDEN)
     first = {tuple(world.parse(s.text).tokens[0]) for s in world.sentences}
-    assert first == {
-        ("by", "dog"),
-        ("on", "girl"),
-        ("on", "boy"),
-        ("cat",),
-        ("mouse",),
-    }
-    assert world.sample(200, seed=3).tree.find(world.encode("by dog")) >= 0
-
-
-def test_every_sentence_is_read_back_as_it_is_enumerated() -> None:
-    """What is spelled out parses to a node of the tree, and the probabilities sum to one."""
-    world = World.from_toml(GARDEN)
+    assert first == {("by", "dog"), ("on", "girl"), ("on", "boy"), ("cat",), ("mouse",)}
     tree = world.all_derivations.tree
-    for sentence in world.sentences:
-        assert tree.find(world.encode(sentence.text)) >= 0
-    assert sum(sentence.probability for sentence in world.sentences) == pytest.approx(1)
+    assert all(tree.find(world.encode(sentence.text)) >= 0 for sentence in world.sentences)
+    assert world.sample(200, seed=3).tree.find(world.encode("by dog")) >= 0
 
 
 def test_a_marker_for_all_is_as_good_as_one_for_each() -> None:
@@ -50,10 +37,7 @@ def test_a_marker_for_all_is_as_good_as_one_for_each() -> None:
 @pytest.mark.parametrize(
     ("markers", "message"),
     [
-        (
-            '{ childs = "on" }',
-            "[[constructions]] active markers agent: unknown word or class 'childs'",
-        ),
+        ('{ childs = "on" }', "active markers agent: unknown word or class 'childs'"),
         ('{ children = "onn" }', "unknown marker 'onn': did you mean 'on'?"),
         ('{ children = "on", boy = "on" }', "'boy' has two markers as 'agent'; leave it one."),
         ("3", "markers agent: 3 is wrong: this should be a name, a table"),

@@ -53,20 +53,6 @@ def agent_of(world: World, text: str) -> float:
     return float(world.true_beliefs(text, "agent")["dog"])
 
 
-def test_exchange_by_hand() -> None:
-    """Heard "cat chases dog": the cat did (0.2 · 0.9), or the dog, exchanged (0.8 · 0.1)."""
-    world = tiny(EXCHANGE)
-    assert agent_of(world, "cat chases dog") == pytest.approx(0.08 / (0.08 + 0.18))
-    assert agent_of(world, "dog was chased by cat") == pytest.approx(0.08 / (0.08 + 0.18))
-    assert agent_of(world, "dog chases cat") == pytest.approx(0.72 / (0.72 + 0.02))
-    # after "cat" alone: active, cat as meant 0.75 · 0.2 · 0.9, dog exchanged 0.75 · 0.8 · 0.1;
-    # passive, dog as meant 0.25 · 0.8 · 0.9, cat exchanged 0.25 · 0.2 · 0.1
-    assert agent_of(world, "cat") == pytest.approx((0.06 + 0.18) / (0.135 + 0.06 + 0.18 + 0.005))
-    assert world.literal_beliefs("cat chases dog", "agent")["dog"] == 0
-    # without noise: active cat 0.75 · 0.2, passive dog 0.25 · 0.8
-    assert world.literal_beliefs("cat", "agent")["dog"] == pytest.approx(0.2 / 0.35)
-
-
 def test_lost_function_words_by_hand() -> None:
     """A passive that loses both function words sounds like an active with the roles reversed."""
     world = tiny('[noise.lost]\ndelete = ["was", "by"]\nprobability = 0.3\n')
@@ -168,11 +154,8 @@ def both_ways() -> World:
     return World.load("both_ways")
 
 
-NOISE = ("exchange", "deletion", "insertion", "case")
-
-
 def test_without_noise_beliefs_are_literal(both_ways: World) -> None:
-    silent = World.load("both_ways", **dict.fromkeys(NOISE, 0))
+    silent = World.load("both_ways", exchange=0, deletion=0, insertion=0, case=0)
     assert not silent.has_noise
     assert silent.literal_derivations is silent.all_derivations
     for sentence in silent.sentences:
@@ -195,11 +178,6 @@ def test_a_sample_has_what_was_meant(both_ways: World) -> None:
     assert (np.abs(seen - size * exact) < 5 * error + 1).all()
 
 
-def test_noise_may_leave_no_way_to_tell_meanings_apart() -> None:
-    """If words are exchanged half of the time, only the events' own frequencies are left."""
-    assert agent_of(tiny(EXCHANGE.replace("0.1", "0.5")), "cat chases dog") == pytest.approx(0.8)
-
-
 @pytest.mark.parametrize(
     ("noise", "message"),
     [
@@ -209,12 +187,9 @@ def test_noise_may_leave_no_way_to_tell_meanings_apart() -> None:
             "has two roles, not the action, or two markers; roles",
         ),
         ("exchange = 'agent'\nprobability = 0.1", "at least 2 items"),
-        ("exchange = ['agent', 'was']\nprobability = 0.1", "two roles, not the action, or two"),
-        ("exchange = ['agent', 'action']\nprobability = 0.1", "two roles, not the action"),
         ("delete = 'bye'\nprobability = 0.1", "unknown marker 'bye': did you mean 'by'"),
         ("delete = 'by'\nconstructions = 'pasive'\nprobability = 0.1", "did you mean 'passive'"),
         ("delete = 'by'\nconstructions = 'active'\nprobability = 0.1", "struck by it"),
-        ("insert_markers = { theme = 'by' }\nprobability = 0.1", "unknown role 'theme'"),
         ("insert_markers = { agent = 'with' }\nprobability = 0.1", "unknown marker 'with'"),
     ],
 )
@@ -271,5 +246,4 @@ def test_a_silenced_world_is_the_one_without_noise() -> None:
     assert not silent.has_noise
     assert silent.sentences == wanted.sentences
     assert silent.parameters == noisy.parameters
-    assert (silent.tokens, silent.units) == (noisy.tokens, noisy.units)
     assert silent.remove_noise() is silent

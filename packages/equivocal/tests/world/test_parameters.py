@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from equivocal.world import World, WorldError, read_example, split_world_name
+from equivocal.world import World, WorldError, read_example
 from equivocal.world.schema import MOST_LETTERS, Scope, evaluate
 from lastlayer.errors import UserError
 
@@ -78,28 +78,14 @@ def test_the_text_of_a_world_gives_the_same_world(path: Path, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize(
-    "name", ["slips", "slips:rare=0.02,slip=1/50", "C:\\a=b.toml", "C:\\my:rare=1"]
-)
-def test_names_are_split_from_values(name: str) -> None:
-    file, values = split_world_name(name)
-    assert file + values == name
-    assert values == (name[name.rindex(":") :] if "rare" in name else "")
-
-
-@pytest.mark.parametrize(
     ("name", "message"),
     [
         ("slips:rar=0.1", "world 'slips': unknown parameter 'rar': did you mean 'rare'?"),
-        (
-            "slips:rare=0.3",
-            r"slips \[parameters.rare\]: the value 0.3 is not from 0 to 0.2; change",
-        ),
+        ("slips:rare=0.3", r"\[parameters.rare\]: the value 0.3 is not from 0 to 0.2; change"),
         ("slips:rare=much", r"slips \[parameters.rare\] default: this .* a number .* got 'much'"),
         ("slips:rare=nan", "this should be a number"),
-        ("slips:rare=1/0", "divides by zero"),
         ("slips:rare=0.1,slip", "'slip' is not name=value"),
         ("slips:rare=0.1,rare=0.1", "'rare=0.1' has a name twice"),
-        ("slipps:rare=0.1", "there is no world 'slipps': did you mean 'slips'?"),
         ("paper:rare=0.1", "world 'paper' has no parameters, got rare; leave them out"),
     ],
 )
@@ -113,8 +99,6 @@ def test_a_value_given_twice_is_refused() -> None:
         World.load("slips:rare=0.1", rare=0.1)
     with pytest.raises(UserError, match="this should be a number, got True"):
         World.load("slips", rare=True)
-    with pytest.raises(UserError, match="unknown parameter 'source'"):
-        World.load("slips", source="me", text="you")
 
 
 @pytest.mark.parametrize(
@@ -158,24 +142,6 @@ def test_a_world_extends_one_of_the_package(paper: World) -> None:
     assert "there is no world 'papr' in the package: did you mean 'paper'?" in problems_of(
         'extends = "papr"'
     )
-    assert "my.toml extends: there is no world ['x'] in the package" in problems_of(
-        'extends = ["x"]'
-    )
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("1/3", Fraction(1, 3)),
-        ("1e-3", Fraction(1, 1000)),
-        ("1 - 2*rare", Fraction(98, 100)),
-        ("(1 - rare)/2", Fraction(99, 200)),
-        ("1 - 1/2 - 1/3", Fraction(1, 6)),  # from the left
-        ("+rare", Fraction(1, 100)),  # the hundredth, and not the float nearest to it
-    ],
-)
-def test_arithmetic_is_exact(text: str, expected: Fraction) -> None:
-    assert evaluate(text, Scope(VALUES)) == expected
 
 
 EXPRESSIONS = st.recursive(

@@ -11,23 +11,6 @@ def slips() -> World:
     return World.load("slips")
 
 
-@pytest.mark.parametrize(
-    ("sentence", "woman", "pizza"),
-    [
-        ("during dinner, the pizza eats the woman", 0.523, 0.477),
-        ("the pizza eats the woman", 0.354, 0.646),
-        ("during dinner, the woman eats the pizza", 1.000, 0.000),
-    ],
-)
-def test_beliefs_are_those_of_the_table(
-    slips: World, sentence: str, woman: float, pizza: float
-) -> None:
-    assert len(slips.sentences) == 1_004
-    agent, patient = (slips.true_beliefs(sentence, role) for role in ("agent", "patient"))
-    assert agent[["woman", "pizza"]].round(3).tolist() == [woman, pizza]
-    assert patient[["woman", "pizza"]].round(3).tolist() == [pizza, woman]
-
-
 @pytest.mark.parametrize("rare", [0.0, 0.003, 0.03, 0.2])
 @pytest.mark.parametrize("slip", [0.0, 0.001, 0.02, 0.49])
 def test_beliefs_follow_bayes_rule(rare: float, slip: float) -> None:
@@ -65,6 +48,7 @@ def test_without_rare_events_and_slips_it_is_the_world_of_the_paper(paper: World
 
 def test_role_reversals_have_both_readings(slips: World) -> None:
     """Man and woman with 24 typical patients, and with 16 of them in their situation."""
+    assert len(slips.sentences) == 1_004
     items = find_role_reversals(slips)
     assert len(items) == 2 * (24 + 16)
     assert {item.agent for item in items} == {"man", "woman"}

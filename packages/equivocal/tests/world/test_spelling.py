@@ -16,7 +16,6 @@ from lastlayer.errors import UserError
             [("during/at", "dinner"), ("woman",), ("eat",), ("pizza",), ("in", "kitchen")],
         ),
         ("The WOMAN ate a Pizza!", [("woman",), ("eat",), ("pizza",)]),
-        ("women eaten pizzas", [("woman",), ("eat",), ("pizza",)]),
         (
             "at breakfast the egg eats the man",
             [("during/at", "breakfast"), ("egg",), ("eat",), ("man",)],
@@ -29,7 +28,6 @@ from lastlayer.errors import UserError
             [("during/at", "morning"), ("man",), ("fish",), ("in", "lake")],
         ),
         ("on Sunday", [("during/at", "Sunday")]),
-        ("SMS sms Sms", [("SMS",), ("SMS",), ("SMS",)]),
         ("iced-tea and-toast", None),
         ("the man writes text messages", [("man",), ("write",), ("SMS",)]),
         ("iced-teas", [("iced tea",)]),
@@ -65,15 +63,12 @@ def test_words_are_labelled_as_typed(paper: World) -> None:
     ("text", "message"),
     [
         ("the woman eats piza", "unknown word 'piza': did you mean 'pizza'"),
-        ("the womann eats", "did you mean 'woman'"),
         ("the woman eats qqqq", "equivocal world show paper"),
         ("", "is empty"),
-        ("the, a ... !", "is empty"),
         ("the woman eats pizza in", "'in' is the last word"),
         ("during in kitchen", "'during' is followed by 'in'"),
         ("woman " * 1000, "at most 2000; shorten it"),
         ("the pizza was eaten", "unknown word 'was': .*active sentences only.*sg2018; .*first"),
-        ("\x00\x07", "is empty"),
         ("женщина ест пиццу", "unknown word"),
     ],
 )

@@ -106,7 +106,7 @@ def _train_default(source: Source) -> None:
         f"{source.name} are trained once, which may take some minutes, and cached in "
         f"{source.folder}"
     )
-    settings = TrainingSettings.from_dict(dict(source.settings.training))
+    settings = TrainingSettings(**source.settings.training)
     with hold_folder(source.folder, wait=True):  # another process may train them meanwhile
         train_or_load(source.world, settings, source.run_folder)
 

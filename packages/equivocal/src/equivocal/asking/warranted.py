@@ -40,7 +40,7 @@ class Warrant:
     def learner(self) -> CountingLearner | None:
         """The learner; None where the networks heard different sentences."""
         names = ("sentences", "seed", "held_out")
-        heard = [TrainingSettings.from_dict(each.training) for each in self.source.members]
+        heard = [TrainingSettings(**each.training) for each in self.source.members]
         if len({tuple(getattr(one, name) for name in names) for one in heard}) > 1:
             return None
         return CountingLearner(self.world, split_corpus(self.world, heard[0])[0], draws=DRAWS)

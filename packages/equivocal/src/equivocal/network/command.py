@@ -54,7 +54,7 @@ def train(
     more = TrainingSettings.parse(others or [])
     if twice := given.keys() & more.keys():
         raise UserError(f"{join_names(sorted(twice))} is given twice; give it once.")
-    settings = TrainingSettings.from_dict(given | more)
+    settings = TrainingSettings(**given | more)
     the_world = World.load(world)
     with hold_folder(folder):
         run = train_or_load(the_world, settings, folder)

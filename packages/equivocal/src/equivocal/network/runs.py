@@ -141,16 +141,6 @@ class Run:
         curves = read_curves(directory / "curves.csv", settings.networks)
         return cls(world, settings, models, held_out, curves, seconds)
 
-    def write_scores(self, directory: str | Path) -> None:
-        """Write `scores.csv`.
-
-        Parameters
-        ----------
-        directory : str or Path
-            The folder of the run.
-        """
-        write_text_atomically(Path(directory) / "scores.csv", self.scores.to_csv())
-
     def save(self, directory: str | Path) -> None:
         """Write the run to a folder, from which `Run.load` and `Network.load` read it back.
 
@@ -164,7 +154,7 @@ class Run:
         for index, model in enumerate(self.models):
             storage.save_network(directory, index, model, self.world)
         write_text_atomically(directory / "curves.csv", self.curves.to_csv(index=False))
-        self.write_scores(directory)
+        write_text_atomically(directory / "scores.csv", self.scores.to_csv())
         storage.finish_run(directory, self.world, self.settings)
 
 
@@ -268,7 +258,7 @@ def choose_training(
     seed = None if seed is None else choose_seed(seed)
     named = {"networks": networks, "seed": seed, "recipe": recipe}
     given = {name: value for name, value in named.items() if value is not None}
-    return TrainingSettings.from_dict((QUICK if quick else {}) | given)
+    return TrainingSettings(**(QUICK if quick else {}) | given)
 
 
 def train_or_load(world: World, settings: TrainingSettings, folder: Path) -> Run:

@@ -67,7 +67,7 @@ class TrainingSettings:
     hidden: int  # units in both hidden layers
     gestalt: int  # units in the gestalt layer
 
-    def __init__(self, *, recipe: str = "fast", **given: Any) -> None:
+    def __init__(self, *, recipe: Any = "fast", **given: Any) -> None:
         check_known(recipe, RECIPES, "recipe")
         for name in given:
             check_known(name, _FAST, "setting")
@@ -92,8 +92,7 @@ class TrainingSettings:
         Returns
         -------
         dict
-            Numbers and truth values where the text can be read as one, text otherwise; `from_dict`
-            checks them.
+            Numbers and truth values where the text can be read as one, text otherwise, unchecked.
 
         Examples
         --------
@@ -102,27 +101,6 @@ class TrainingSettings:
         """
         split = (split_pair(pair, "--set", "hidden=50") for pair in pairs)
         return {name: _read_value(text) for name, text in split}
-
-    @classmethod
-    def from_dict(cls, values: dict[str, Any]) -> "TrainingSettings":
-        """Build settings from values by name.
-
-        Parameters
-        ----------
-        values : dict
-            Settings by name; the others take the values of the recipe.
-
-        Returns
-        -------
-        TrainingSettings
-            The checked settings.
-
-        Raises
-        ------
-        UserError
-            For an unknown name, with the nearest one, or a value out of range.
-        """
-        return cls(**values)
 
     def change(self, changes: dict[str, Any]) -> "TrainingSettings":
         """Return these settings with some values replaced.
@@ -149,7 +127,7 @@ class TrainingSettings:
             values = {
                 k: v for k, v in values.items() if v != RECIPES[self.recipe].get(k, self.recipe)
             }
-        return TrainingSettings.from_dict(values | changes)
+        return TrainingSettings(**values | changes)
 
 
 def _read_value(text: str) -> Any:

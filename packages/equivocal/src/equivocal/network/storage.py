@@ -109,7 +109,7 @@ def read_settings(directory: Path) -> tuple[TrainingSettings, dict[str, Any]]:
     path = directory / "run.toml"
     try:
         content = read_toml(path)
-        settings = TrainingSettings.from_dict(content["training"])
+        settings = TrainingSettings(**content["training"])
         if missing := asdict(settings).keys() - content["training"].keys():
             raise KeyError(f"{join_names(sorted(missing))} missing")
         content["seconds"] = float(content["seconds"])

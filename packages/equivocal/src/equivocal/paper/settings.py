@@ -165,7 +165,7 @@ class StudySettings(SettingsTable):
     @property
     def training_settings(self) -> TrainingSettings:
         """The table [training], checked; a `UserError` names what is wrong with it."""
-        return TrainingSettings.from_dict(self.training)
+        return TrainingSettings(**self.training)
 
     def change(self, changes: dict[str, Any], *, quick: bool = False) -> "StudySettings":
         """Return these settings with some values replaced.
@@ -260,7 +260,7 @@ def load_study(
     try:
         ours["quick_run"] = quick or bool(content.pop("quick_run", False))
         study = StudySettings(**content, **ours)
-        TrainingSettings.from_dict(study.training)  # refuse mistakes now, not when it is used
+        TrainingSettings(**study.training)  # refuse mistakes now, not when it is used
     except ValidationError as error:
         place, why = locate_mistake(error), explain_validation(error, StudySettings, "setting")
         given = any(place == name or place.startswith(f"{name}.") for name in changes)

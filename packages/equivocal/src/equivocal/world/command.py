@@ -7,7 +7,7 @@ import typer
 
 from equivocal import console
 from equivocal.console import out, show_rows
-from equivocal.progress import run_in_stages
+from equivocal.progress import progress
 from equivocal.store.files import write_text_atomically
 from lastlayer.errors import UserError
 
@@ -138,15 +138,9 @@ def show(
         out.print(find_world(name, {})[0], soft_wrap=True, end="")
         return
     world = World.load(name)
-    run_in_stages(
-        "working out the world",
-        {
-            "sentences": lambda: world.sentences,
-            "events": lambda: world.events,
-            "questions": lambda: world.all_derivations.queries,
-        },
-    )
-    show_rows((f"world {world.name}", ""), _describe_world(world).items(), left=2, box=None)
+    with progress("working out the world"):
+        facts = _describe_world(world)
+    show_rows((f"world {world.name}", ""), facts.items(), left=2, box=None)
     parameters = [
         (name, f"{spec.default:g}", f"{spec.least:g} to {spec.most:g}", spec.description)
         for name, spec in world.file.parameters.items()

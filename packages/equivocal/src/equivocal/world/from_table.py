@@ -12,7 +12,7 @@ and defaults go into `MARKERS`; everything else is changed in the file that is w
 
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import combinations
+from itertools import chain, combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -40,6 +40,16 @@ MOST_COLUMNS = 10  # of real-valued features that become terciles
 COMPONENTS = 8
 UNSAID = 0.5
 PASSIVE = 0.2
+HEAD = """# Made from tables by `equivocal world from-table`; change anything, then run
+# `equivocal world check` on this file. docs/guides/worlds.md explains it.
+
+"""
+ASSUMED = """# The table has no wordings, so these are assumed: one plain order of words, \
+and function words by the names of roles.
+"""
+NO_NOISE = """# There is no noise: every sentence is heard as it was meant. A table such as
+# [noise.slip] with exchange = ["agent", "patient"] and a probability adds some.
+"""
 
 
 def write_world_from_tables(
@@ -336,13 +346,12 @@ def _discretise(numbers: np.ndarray, columns: list[str]) -> Iterator[list[str]]:
 def _build_action(part: "pd.DataFrame", roles: Sequence[str]) -> dict[str, Any]:
     """Return the table of one verb: its weight, and each role given as few roles as suffice."""
     action: dict[str, Any] = {"weight": _shorten(part["weight"].sum())}
-    part = part.assign(**{role: part[role].where(part[role] != "", ABSENT) for role in roles})
+    part = part.replace({role: {"": ABSENT} for role in roles})
     before: list[str] = []
     for role in roles:
         if (part[role] == ABSENT).all():
             continue
-        given = _find_givens(part, role, before)
-        action[role] = _build_rules(part, role, given)
+        action[role] = _build_rules(part, role, _find_givens(part, role, before))
         before.append(role)
     return action
 
@@ -353,33 +362,20 @@ def _shorten(number: float) -> float | int:
     return int(short) if short.is_integer() else short
 
 
-def _share(part: "pd.DataFrame", role: str) -> dict[str, float]:
-    sums = part.groupby(role, sort=False)["weight"].sum()
-    return {str(word): float(share) for word, share in (sums / sums.sum()).items()}
-
-
 def _find_givens(part: "pd.DataFrame", role: str, before: Sequence[str]) -> tuple[str, ...]:
     """Find the fewest earlier roles that tell as much about a role as all of them."""
 
-    def split(names: Sequence[str]) -> dict[int, dict[str, float]]:
-        if not names:
-            return dict.fromkeys(part.index, _share(part, role))
-        groups = part.groupby(list(names), sort=False)
-        return {
-            row: share for _, rows in groups for share in [_share(rows, role)] for row in rows.index
-        }
+    def describe(names: Sequence[str]) -> np.ndarray:
+        """Return, for each row, the share of its word given these roles, and how many there are."""
+        keys = [np.zeros(len(part)), *(part[name] for name in names)]
+        alike, same = part.groupby(keys), part.groupby([*keys, part[role]])
+        share = same["weight"].transform("sum") / alike["weight"].transform("sum")
+        return np.column_stack([share, alike[role].transform("nunique")])
 
-    whole = split(before)
-    for size in range(len(before) + 1):
-        for names in combinations(before, size):
-            fewer = split(names)
-            if all(_are_close(fewer[row], whole[row]) for row in part.index):
-                return names
-    return tuple(before)
-
-
-def _are_close(one: dict[str, float], other: dict[str, float]) -> bool:
-    return one.keys() == other.keys() and all(abs(one[w] - other[w]) < 1e-9 for w in one)
+    choices = chain.from_iterable(combinations(before, size) for size in range(len(before)))
+    whole = describe(before)
+    enough = (names for names in choices if np.allclose(describe(names), whole, rtol=0, atol=1e-9))
+    return next(enough, tuple(before))
 
 
 def _build_rules(part: "pd.DataFrame", role: str, given: Sequence[str]) -> Any:
@@ -396,9 +392,9 @@ def _build_rules(part: "pd.DataFrame", role: str, given: Sequence[str]) -> Any:
 
 def _list_fillers(part: "pd.DataFrame", role: str) -> Any:
     """Return the only filler of a role, or each with its frequency as a fraction."""
+    if part[role].nunique() == 1:
+        return str(part[role].iloc[0])
     sums = part.groupby(role, sort=False)["weight"].sum()
-    if len(sums) == 1:
-        return str(sums.index[0])
     total = _shorten(sums.sum())
     return {str(word): f"{_shorten(weight)} / {total}" for word, weight in sums.items()}
 
@@ -406,8 +402,7 @@ def _list_fillers(part: "pd.DataFrame", role: str) -> Any:
 def _find_subject(roles: Sequence[str]) -> tuple[str, str | None]:
     """Return the roles that a plain sentence has before and after its verb."""
     nouns = [role for role in roles if role != "action"]
-    subject = "agent" if "agent" in nouns else nouns[0]
-    left = [role for role in nouns if role != subject]
+    subject, *left = sorted(nouns, key=lambda role: role != "agent")
     return subject, "patient" if "patient" in left else next(iter(left), None)
 
 
@@ -441,25 +436,17 @@ def _build_constructions(
 
 def _comment(text: str, table: "pd.DataFrame", rule: str, *, has_others: bool) -> str:
     """Say in the file what the tables did not say."""
-    head = "# Made from tables by `equivocal world from-table`; change anything, then run\n"
-    head += "# `equivocal world check` on this file. docs/guides/worlds.md explains it.\n\n"
-    weighted = [name for name in WEIGHTS if name in table.columns]
-    how = {
-        (): "The table has no frequencies, so each of its rows counts once.",
-        (
-            "rating",
-        ): f"Frequencies are {RATING_BASE:g} to the power of the ratings: a point doubles.",
-    }.get(tuple(weighted), f"Frequencies are those of the column {''.join(weighted)}.")
-    notes = [f"# {how}"]
-    if rule:
-        text = text.replace("[words.", f"# Features made of numbers: {rule}.\n[words.", 1)
-    text = text.replace("[actions.", "\n".join([*notes, "[actions."]), 1)
-    assumed = ["# The table has no wordings, so these are assumed: one plain order of words"]
-    assumed[0] += ", and function words by the names of roles."
-    if has_others:
-        assumed.append(f"# `mentioned`: other roles are said with probability {UNSAID:g}.")
-    assumed.append("# There is no noise: every sentence is heard as it was meant. A table such as")
-    assumed.append(
-        '# [noise.slip] with exchange = ["agent", "patient"] and a probability adds some.'
-    )
-    return head + text.replace("[[constructions]]", "\n".join([*assumed, "[[constructions]]"]), 1)
+    how = "The table has no frequencies, so each of its rows counts once."
+    for column in table.columns.intersection([*WEIGHTS]):
+        how = f"Frequencies are those of the column {column}."
+    if "rating" in table:
+        how = f"Frequencies are {RATING_BASE:g} to the power of the ratings: a point doubles."
+    others = f"# `mentioned`: other roles are said with probability {UNSAID:g}.\n" * has_others
+    notes = {
+        "[words.": f"# Features made of numbers: {rule}.\n" if rule else "",
+        "[actions.": f"# {how}\n",
+        "[[constructions]]": f"{ASSUMED}{others}{NO_NOISE}",
+    }
+    for table_name, note in notes.items():
+        text = text.replace(table_name, note + table_name, 1)
+    return HEAD + text

@@ -14,6 +14,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from graphlib import TopologicalSorter
+from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
@@ -100,14 +101,14 @@ class Lexicon:
 def build_lexicon(file: WorldFile) -> Lexicon:
     """Build the lexicon of a checked world file."""
     meanings = {word: feats for words in file.words.values() for word, feats in words.items()}
-    added = [f for spec in file.constructions for feats in spec.adds.values() for f in feats]
-    in_use = dict.fromkeys([*(f for feats in meanings.values() for f in feats), *added])
+    added = chain(*(spec.adds.values() for spec in file.constructions))
+    in_use = dict.fromkeys(chain(*meanings.values(), *added))
     features = tuple(in_use) if file.features is None else file.features
     units = (*map(name_role_unit, file.roles), *features)
     position = {unit: index for index, unit in enumerate(units)}
     table = np.zeros((len(meanings), len(units)), dtype=bool)
-    for row, feats in enumerate(meanings.values()):
-        table[row, [position[feature] for feature in feats]] = True
+    for row, names in zip(table, meanings.values(), strict=True):
+        row[[position[name] for name in names]] = True
     return Lexicon(tuple(meanings), tuple(file.markers), file.roles, units, table)
 
 
@@ -117,16 +118,14 @@ class Names:
     Parameters
     ----------
     file : WorldFile
-        Need not have been checked: an unknown name stands for itself, and groups that contain each
-        other stand for all their words.
+        An unknown name stands for itself; no group may contain itself.
     """
 
     def __init__(self, file: WorldFile) -> None:
         # dicts keep the order, and `in` is fast in worlds of thousands of words
-        self.words = dict.fromkeys(word for words in file.words.values() for word in words)
+        self.words = dict.fromkeys(chain(*file.words.values()))
         self.collections = {name: tuple(words) for name, words in file.words.items()} | file.groups
         self.distributions = file.distributions
-        self.known = {**self.words, **self.collections}
 
     def find_fillers(
         self, words: str | tuple[str, ...] | dict[str, float] | None
@@ -138,16 +137,9 @@ class Names:
 
     def expand(self, name: str) -> tuple[str, ...]:
         """Return the words that a word, class or group stands for, each once."""
-        words: dict[str, None] = {}
-        seen, waiting = set[str](), [name]
-        while waiting:
-            part = waiting.pop()
-            if part in self.words or part not in self.collections:
-                words[part] = None
-            elif part not in seen:
-                seen.add(part)
-                waiting += reversed(self.collections[part])
-        return tuple(words)
+        if name in self.words or name not in self.collections:
+            return (name,)
+        return tuple(dict.fromkeys(chain(*map(self.expand, self.collections[name]))))
 
 
 @dataclass(frozen=True)
@@ -221,8 +213,8 @@ class Grammar:
         """Return the numbers of all words that some rule allows in this role."""
         if role == self.action_role:
             return {action.word for action in self.actions}
-        choices = [c for a in self.actions for r, rules in a.choices if r == role for c in rules]
-        return {int(word) for choice in choices for word in choice.fillers} - {NO_FILLER}
+        choices = chain(*(dict(action.choices).get(role, ()) for action in self.actions))
+        return set(chain(*(choice.fillers.tolist() for choice in choices))) - {NO_FILLER}
 
     def map_markers_to_words(self, constructions: Iterable[Construction]) -> dict[str, set[str]]:
         """Return, for each marker, the words that it introduces in some of the constructions."""

@@ -61,9 +61,8 @@ def _disturb(
         for role, words in each.needs:
             kind, said = roles.get(role, (SAID if role in order else SKIPPED, words))
             needed[role] = (kind, said & words)
-        if all(
-            kind == SAID and said.any() for kind, said in (needed[role] for role, _ in each.needs)
-        ):
+        struck = [needed[role] for role, _ in each.needs]
+        if all(kind == SAID and said.any() for kind, said in struck):
             yield Term(meant, grammar.constructions[each.heard].noise, sign, needed)
 
 
@@ -77,18 +76,10 @@ def _align(
         role = construction.order[place]
         for rest in _align(construction, pairs, every, place + 1):
             yield {role: (SKIPPED, every)} | rest
-        for said, left in _hear(construction, role, pairs, every):
+        (word, marker), *left = pairs
+        if construction.find_markers(role, np.array([word], dtype=np.int32))[0] == marker:
             for rest in _align(construction, left, every, place + 1):
-                yield {role: (SAID, said)} | rest
-
-
-def _hear(
-    construction: Construction, role: int, pairs: list[list[int]], every: Words
-) -> Iterator[tuple[Words, list[list[int]]]]:
-    """Yield what a role's filler may be if it is heard next, and the pairs after it."""
-    (word, marker), *left = pairs
-    if construction.find_markers(role, np.array([word], dtype=np.int32))[0] == marker:
-        yield np.arange(len(every)) == word, left
+                yield {role: (SAID, np.arange(len(every)) == word)} | rest
 
 
 def find_said_roles(grammar: Grammar, pairs: NDArray[np.int32]) -> dict[int, int]:

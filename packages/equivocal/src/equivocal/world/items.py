@@ -94,7 +94,6 @@ def load_items(
     world: World,
     *,
     needs: Collection[str] = (),
-    conditions: Collection[str] | None = None,
     balanced: bool = True,
 ) -> Items:
     """Load and check a file of items.
@@ -107,8 +106,6 @@ def load_items(
         The world whose words and units the file uses.
     needs : collection of str
         Columns that must be filled, besides condition, item and sentence.
-    conditions : collection of str, optional
-        The valid conditions; by default those of the file.
     balanced : bool
         Whether every item must be in every condition, with the same probes. If not, a file without
         the column `condition` has a single one, "all".
@@ -124,7 +121,7 @@ def load_items(
         with _locate_mistakes(f"{path}, row {number}"):
             if empty := [name for name in required if not cells[name]]:
                 raise UserError(f"{empty[0]} is empty; fill in the cell.")
-            _check_names(cells, conditions)
+            _check_names(cells)
             item = _parse_item(cells, world)
             if (item.condition, item.name) in rows:
                 raise UserError(
@@ -132,8 +129,8 @@ def load_items(
                     "item once per condition."
                 )
         rows[item.condition, item.name] = item
-    conditions = conditions or dict.fromkeys(condition for condition, _ in rows)
-    items = Items(tuple(conditions), tuple(dict.fromkeys(name for _, name in rows)), rows)
+    conditions, names = (tuple(dict.fromkeys(part)) for part in zip(*rows, strict=True))
+    items = Items(conditions, names, rows)
     if balanced:
         _check_balance(items, path)
     return items
@@ -148,11 +145,9 @@ def _locate_mistakes(where: str) -> Iterator[None]:
         raise UserError(f"{where}: {error}") from None
 
 
-def _check_names(cells: dict[str, str], conditions: Collection[str] | None) -> None:
+def _check_names(cells: dict[str, str]) -> None:
     """Check the condition and the item, which become part of the file names of figures."""
-    if conditions:
-        check_known(cells["condition"], conditions, "condition")
-    for name in ("item",) if conditions else ("condition", "item"):
+    for name in ("condition", "item"):
         if not is_plain_name(cells[name]):
             raise UserError(
                 f"{name} {cells[name]!r:.80} has a slash, a colon or a control character, or more "

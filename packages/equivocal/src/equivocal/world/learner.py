@@ -15,7 +15,7 @@ a noise with several places in a sentence counts each, and where more than `MOST
 would be needed, contexts that were never heard keep their means.
 """
 
-from collections.abc import Sequence
+from collections import Counter, defaultdict
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -48,10 +48,7 @@ class Learner:
 
     def beliefs(self, text: str | Utterance, role: str) -> "pd.Series[float]":
         """Return P(unit | words so far, role asked), averaged over what is not known for sure."""
-        import pandas as pd
-
-        units = pd.Index(self.world.units, name="unit")
-        return pd.Series(self.believe(text, role, None)[0], index=units, name=role)
+        return self._label(self.believe(text, role, None).T, [role])[role]
 
     def members(self, text: str | Utterance, role: str) -> Array:
         """Return (draws, units): the beliefs of learners drawn from the posterior."""
@@ -59,11 +56,7 @@ class Learner:
 
     def interval(self, text: str | Utterance, role: str, level: float = 0.9) -> "pd.DataFrame":
         """Return the central interval of each belief over the posterior: low, high."""
-        import pandas as pd
-
-        _, low, high = self.bound(text, role, level)
-        units = pd.Index(self.world.units, name="unit")
-        return pd.DataFrame({"low": low, "high": high}, index=units)
+        return self._label(self.bound(text, role, level)[1:].T, ["low", "high"])
 
     def bound(self, text: str | Utterance, role: str, level: float = 0.9) -> Array:
         """Return (3, units): each belief, and the ends of its central interval."""
@@ -73,15 +66,20 @@ class Learner:
 
     def entropies(self, text: str | Utterance, role: str) -> "pd.DataFrame":
         """Return total, aleatoric and epistemic uncertainty of each unit, in nats."""
-        import pandas as pd
         from scipy.special import entr
 
         members = self.members(text, role)
         mean = members.mean(axis=0)
         total = entr(mean) + entr(1 - mean)
         within = (entr(members) + entr(1 - members)).mean(axis=0)
-        table = {"total": total, "aleatoric": within, "epistemic": total - within}
-        return pd.DataFrame(table, index=pd.Index(self.world.units, name="unit"))
+        parts = np.column_stack([total, within, total - within])
+        return self._label(parts, ["total", "aleatoric", "epistemic"])
+
+    def _label(self, values: Array, columns: list[str]) -> "pd.DataFrame":
+        """Return values with a row for each unit as a table."""
+        import pandas as pd
+
+        return pd.DataFrame(values, pd.Index(self.world.units, name="unit"), columns)
 
     def believe(self, text: str | Utterance, role: str, draws: int | None) -> Array:
         """Return beliefs as (draws, units); without draws (1, units), of the posterior means."""
@@ -98,23 +96,6 @@ class Learner:
     def _weigh(self, text: Utterance, role: int, draws: int | None) -> tuple[Array, Array]:
         """Return the weight of each unit in the answer, and of all answers: P(words, answer)."""
         raise NotImplementedError
-
-
-class Node:
-    """Counts of the fillers of a role after the same fillers of the roles before it."""
-
-    def __init__(self) -> None:
-        self.counts: dict[int, float] = {}
-        self.children: dict[int, Node] = {}
-
-    def add(self, fillers: Sequence[int], weight: float) -> None:
-        """Count an event."""
-        self.counts[fillers[0]] = self.counts.get(fillers[0], 0.0) + weight
-        if len(fillers) > 1:
-            self.children.setdefault(fillers[0], Node()).add(fillers[1:], weight)
-
-
-NEVER = Node()  # a context that was never heard
 
 
 class CountingLearner(Learner):
@@ -138,9 +119,12 @@ class CountingLearner(Learner):
         self.rows = rows.take(np.flatnonzero(rows.weight > 0))
         self._text: Utterance | None = None  # asked last, and its choices by the number of draws
         self._choices: dict[int | None, _Choices] = {}
-        self.tree = Node()
-        for fillers, weight in zip(self.rows.fillers[:, self.order], self.rows.weight, strict=True):
-            self.tree.add(fillers.tolist(), float(weight))
+        # fillers of the roles so far: counts of those of the next role
+        self.heard: dict[tuple[int, ...], Counter[int]] = defaultdict(Counter)
+        fillers = self.rows.fillers[:, self.order].tolist()
+        for event, weight in zip(map(tuple, fillers), self.rows.weight.tolist(), strict=True):
+            for place, word in enumerate(event):
+                self.heard[event[:place]][word] += weight
 
     @cached_property
     def support(self) -> list[NDArray[np.intp]]:
@@ -202,6 +186,11 @@ class CountingLearner(Learner):
         rows = self.rows.fillers[:, grammar.action_role] == action
         heard = np.bincount(self._meant[rows], self.rows.weight[rows], len(grammar.constructions))
         return fits, heard[fits].astype(np.float64)
+
+    def count_fillers(self, place: int, path: tuple[int, ...]) -> Array:
+        """Count each word of the support of a place of the order, after the fillers in `path`."""
+        counts = self.heard.get(path, Counter())
+        return np.array([counts[word] for word in self.support[self.order[place]].tolist()], float)
 
     # ---- sums over what may have been meant
 
@@ -313,30 +302,30 @@ class _Sum:
 
     def compute(self) -> Array:
         """Return (draws, words + 1); the last is for events without the role."""
-        return np.broadcast_to(self._visit(self.learner.tree, 0, ()), (self.shape, self.size))
+        return np.broadcast_to(self._visit(0, ()), (self.shape, self.size))
 
-    def _visit(self, node: Node, place: int, path: tuple[int, ...]) -> Array:
-        """Return the sum over roles from a place of the order on, in a context that was heard."""
+    def _visit(self, place: int, path: tuple[int, ...]) -> Array:
+        """Return the sum over roles from a place of the order on, after the fillers in `path`."""
         if place > self.last:
             return np.ones((self.shape, 1))
         support = self.learner.support[self.learner.order[place]]
-        counts = np.array([node.counts.get(word, 0.0) for word in support.tolist()])
+        counts = self.learner.count_fillers(place, path)
         chance = self.learner.choose_fillers(self.choices, path, counts)
         factor = self.factors[place]
         weight = chance if factor is None else chance * factor[:, support]
         total = np.zeros((self.shape, self.size if place <= self.asked else 1))
         unheard = np.ones(len(support), dtype=bool)
         for position, word in enumerate(support.tolist()):
-            if word in node.children and weight[:, position].any():
+            if (*path, word) in self.learner.heard and weight[:, position].any():
                 unheard[position] = False
-                rest = self._visit(node.children[word], place + 1, (*path, word))
-                self._add(total, place, word, weight[:, position, None] * rest)
+                value = weight[:, position, None] * self._visit(place + 1, (*path, word))
+                total[:, [word] if place == self.asked else slice(None)] += value
         unheard &= weight.any(axis=0)
         if not unheard.any():
             return total
         if unheard.sum() == 1:
             word = int(support[unheard][0])
-            rest = self._visit(NEVER, place + 1, (*path, word))[:, None]
+            rest = self._visit(place + 1, (*path, word))[:, None]
         else:
             rest = self._visit_unheard(place + 1, path, (len(support),))
             rest = rest[:, unheard] if rest.shape[1] > 1 else rest
@@ -345,13 +334,6 @@ class _Sum:
         else:
             total += (weight[:, unheard, None] * rest).sum(axis=1)
         return total
-
-    def _add(self, total: Array, place: int, word: int, value: Array) -> None:
-        """Add a summand: to the filler that is asked for, or to all if that comes later."""
-        if place == self.asked:
-            total[:, word] += value[:, 0]
-        else:
-            total += value
 
     def _visit_unheard(
         self, place: int, path: tuple[int, ...], inner: tuple[int, ...], alike: bool = False

@@ -80,28 +80,18 @@ class PooledLearner(CountingLearner):
         rare: NDArray[np.bool_] = (counts[:, :, 1] > counts[:, :, 0]) & (words != NO_FILLER)
         return rare
 
-    def _list_rare_contexts(self) -> list[dict[int, float]]:
-        """Return the counts of patients for each action and rare agent that was heard acting."""
-        contexts = []
-        for row, action in enumerate(self.support[self.order[0]].tolist()):
-            heard = self.tree.children[action].children if action in self.tree.children else {}
-            for word in self._nouns[0][self._rare[row]].tolist():
-                if word in heard:
-                    contexts.append(heard[word].counts)
-        return contexts
+    @cached_property
+    def _rare_patients(self) -> list[Array]:
+        """(patients,) for each action and rare agent that was heard acting: counts of patients."""
+        actions, words = self.support[self.order[0]], self._nouns[0]
+        paths = [(int(actions[row]), int(words[at])) for row, at in np.argwhere(self._rare)]
+        return [self.count_fillers(2, path) for path in paths if path in self.heard]
 
     @cached_property
     def _base(self) -> Array:
         """Shares of patients among all events in which a rare agent acts."""
-        support = self.support[self.order[2]]
-        pooled = sum(
-            (
-                np.array([each.get(w, 0.0) for w in support.tolist()])
-                for each in self._list_rare_contexts()
-            ),
-            np.zeros(len(support)),
-        )
-        share = pooled + self.alpha / len(support)
+        size = len(self.support[self.order[2]])
+        share = sum(self._rare_patients, np.zeros(size)) + self.alpha / size
         return np.asarray(share / share.sum())
 
     @cached_property
@@ -115,14 +105,12 @@ class PooledLearner(CountingLearner):
         a, b = kappa * mu, kappa * (1 - mu)
         fit = (betaln(rare[:, None] + a, usual[:, None] + b) - betaln(a, b)).sum(axis=0)
         picked = _pick(fit, self.draws, rng)
-        within = [acting[row, self._rare[row]] for row in range(len(acting))]
-        even = [np.full(len(part), 1 / len(part)) for part in within if len(part)]
-        shares = _weigh_concentrations([part for part in within if len(part)], even, self.GRID)
-        support = self.support[self.order[2]].tolist()
-        contexts = [
-            np.array([each.get(w, 0.0) for w in support]) for each in self._list_rare_contexts()
-        ]
-        patients = _weigh_concentrations(contexts, [self._base] * len(contexts), self.GRID)
+        within = [counts[rows] for counts, rows in zip(acting, self._rare, strict=True)]
+        within = [counts for counts in within if len(counts)]
+        even = [np.full(len(counts), 1 / len(counts)) for counts in within]
+        shares = _weigh_concentrations(within, even, self.GRID)
+        heard = self._rare_patients
+        patients = _weigh_concentrations(heard, [self._base] * len(heard), self.GRID)
         return {
             "rate": mu[picked],
             "spread": kappa[picked],
