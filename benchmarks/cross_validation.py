@@ -1,7 +1,7 @@
 """Cross-validation of the strength of the weight decay, for `python -m benchmarks.recipes`.
 
-Networks of all strengths train side by side, fold after fold, from the same weights and on the same
-batches; only the decay differs between strengths.
+Networks of all strengths train from the same weights and on the same batches; only the decay
+differs between them.
 """
 
 from collections.abc import Sequence
@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from equivocal.network import OnEpoch, TrainingSettings
+from equivocal.network import TrainingSettings
 from equivocal.network.runs import tabulate_reports
-from equivocal.network.training import fit
+from equivocal.network.training import OnEpoch, fit
 from equivocal.world import World
 from lastlayer.errors import UserError
 from lastlayer.seeds import Seed, choose_seed
@@ -77,11 +77,10 @@ def cross_validate(
     parts = []
     for fold in range(folds):
         kept, held_out = corpus.split(fold_of == fold)
-        _, reports = fit(kept, held_out, settings, strengths=compared, on_epoch=on_epoch)
-        curves = tabulate_reports(reports)
-        which, network = np.divmod(curves["network"], settings.networks)
-        decay = np.asarray(compared)[which]
-        parts.append(curves.assign(network=network, fold=fold, weight_decay=decay))
+        for strength in compared:
+            chosen = settings.change({"weight_decay": strength})
+            _, reports = fit(kept, held_out, chosen, on_epoch=on_epoch)
+            parts.append(tabulate_reports(reports).assign(fold=fold, weight_decay=strength))
     return pd.concat(parts, ignore_index=True)
 
 

@@ -25,7 +25,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from equivocal.network import QueryNetwork, SentenceGestalt, TrainingSettings, UpdateNetwork
+from equivocal.network import SentenceGestalt, TrainingSettings
+from equivocal.network.sentence_gestalt import QueryNetwork, UpdateNetwork
 from equivocal.world import Corpus, World
 from equivocal.world.grammar import NO_FILLER
 from equivocal.world.queries import list_constituents

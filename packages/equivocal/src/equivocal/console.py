@@ -60,10 +60,9 @@ def show_summary(summary: Sequence[str]) -> None:
         out.print(line, style=None if place else "bold", soft_wrap=True)
 
 
-def show_results(summary: Iterable[str], folder: Path, *, quick: bool) -> None:
+def show_results(summary: Sequence[str], folder: Path, *, quick: bool) -> None:
     """Print what an experiment found and where its results are."""
-    for line in summary:
-        out.print(line, soft_wrap=True)
+    show_summary(summary)
     out.print(f"wrote {folder / 'tables'} and {folder / 'figures'}", soft_wrap=True)
     warn_quick(quick)
 

@@ -37,7 +37,9 @@ from scipy.special import entr
 
 from equivocal.network import Network
 from equivocal.network.questions import Level, Questions, compute_features
-from equivocal.world import RoleReversal, Utterance, World, find_role_reversals, name_role_unit
+from equivocal.world import Utterance, World, find_role_reversals
+from equivocal.world.grammar import name_role_unit
+from equivocal.world.reversals import RoleReversal
 from lastlayer import Posterior
 
 __all__ = [

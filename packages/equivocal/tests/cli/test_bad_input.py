@@ -26,7 +26,6 @@ ANSWERS = {
         np.tile([0, 1, 0, 1, 1, 0], 8),
         "separates the answers|every item has one answer",
     ),
-    "no variance at all": (np.ones(48), "is 1 in every trial"),
 }
 
 

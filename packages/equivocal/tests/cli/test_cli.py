@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 from rich.table import Table
 
-import equivocal
 from equivocal.console import show_table
 from equivocal.network import Network
 from tests.cli.commands import COMMAND, fails, run, run_process
@@ -56,19 +55,6 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     result = run(*TRAIN, *QUICK, "--out", "mine", cwd=folder)
     assert result.returncode == 0, result.stderr
     return folder
-
-
-def test_version() -> None:
-    assert run("--version").stdout.strip() == f"equivocal {equivocal.__version__}"
-
-
-@pytest.mark.parametrize("command", [[], ["world"], ["train"], ["reproduce"], ["world", "sample"]])
-def test_help_has_examples(command: list[str]) -> None:
-    result = run(*command, "--help")
-    assert result.returncode == 0
-    assert "Usage" in result.stdout
-    if command not in ([], ["world"]):
-        assert "Example" in result.stdout
 
 
 def test_world_sample_writes_csv(tmp_path: Path) -> None:

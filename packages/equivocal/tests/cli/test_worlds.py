@@ -21,7 +21,6 @@ def test_show_lists_parameters_with_value_range_and_description() -> None:
 def test_wrong_values_are_one_sentence(command: list[str], tmp_path: Path) -> None:
     message = fails(*command, "slips:rrae=0.1", cwd=tmp_path)
     assert message == "world 'slips': unknown parameter 'rrae': did you mean 'rare'?"
-    assert "1 is not from 0 to 0.2; change it" in fails(*command, "slips:rare=1", cwd=tmp_path)
     assert not list(tmp_path.iterdir())
 
 

@@ -1,4 +1,4 @@
-"""Networks of an experiment are loaded or trained, and their scores and folds are written."""
+"""Seeds of networks, and names that are imported when first used."""
 
 import subprocess
 import sys
@@ -21,11 +21,6 @@ def test_a_generator_is_a_seed(garden: World) -> None:
     one, other = (train(garden, TINY, seed=np.random.default_rng(5)) for _ in range(2))
     assert one.settings.seed == int(np.random.default_rng(5).integers(2**32))
     pd.testing.assert_frame_equal(one.curves, other.curves)
-    rng = np.random.default_rng(5)
-    assert (
-        train(garden, TINY, seed=rng).settings.seed != train(garden, TINY, seed=rng).settings.seed
-    )
-    assert train(garden, TINY, seed=7).settings.seed == 7
     with pytest.raises(UserError, match="seed must be a whole number between 0 and"):
         train(garden, TINY, seed=-1)
 

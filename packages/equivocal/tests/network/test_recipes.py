@@ -178,17 +178,3 @@ def test_fast_recipe_is_unchanged() -> None:
     run = train("paper", networks=2, epochs=3, sentences=500, hidden=20, gestalt=20)
     losses = run.curves.groupby("network")["test_loss"].min()
     np.testing.assert_allclose(losses, [16.039329528808594, 16.362255096435547], rtol=1e-6)
-
-
-def test_strengths_train_side_by_side_as_they_would_alone(garden: World) -> None:
-    from equivocal.network.training import fit
-
-    settings = replace(PAPER, networks=2)
-    parts = split_corpus(garden, settings)
-    together, reports = fit(*parts, settings, strengths=[0.0, 0.1])
-    alone, _ = fit(*parts, replace(settings, weight_decay=0.1))
-    assert reports[0].test_loss.shape == (4,)
-    np.testing.assert_allclose(
-        together.query.output_weight[2:], alone.query.output_weight, atol=1e-5
-    )
-    assert not np.allclose(together.query.output_weight[:2], alone.query.output_weight, atol=1e-3)

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from equivocal.network import Run, score
-from equivocal.network.probing import compute_exact_match_ceiling
+from equivocal.network import Run
+from equivocal.network.probing import compute_exact_match_ceiling, score
 from equivocal.world import World
 
 

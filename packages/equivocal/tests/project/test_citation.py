@@ -9,9 +9,7 @@ from equivocal.paper.claims import load_full_runs
 from equivocal.paper.settings import read_record
 
 ROOT = Path(__file__).resolve().parents[4]
-PEOPLE = {"family-names", "given-names"}  # the keys of a person; a group has a name alone
 COUNTED = "no,one,two,three,four,five,six,seven,eight,nine,ten,eleven,twelve,thirteen,fourteen"
-STATED = {"title", "authors", "type", "year", "doi"}
 
 
 def read_paper() -> tuple[dict[str, object], str]:
@@ -24,11 +22,6 @@ def read_bibliography() -> dict[str, str]:
     """Return the entries of paper.bib by their keys."""
     text = (ROOT / "paper.bib").read_text(encoding="utf-8")
     return {entry[1]: entry[0] for entry in re.finditer(r"@\w+\{(\w+),.*?^\}", text, re.M | re.S)}
-
-
-def read_citation() -> dict[str, object]:
-    """Return CITATION.cff."""
-    return yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
 
 
 def test_every_reference_of_the_paper_is_listed_and_cited() -> None:
@@ -58,13 +51,3 @@ def test_verdicts_are_counted_alike_everywhere() -> None:
         good += f", {each[1]} hold in direction only"
         bad = f", {each[2]} (are not replicated|do not hold),? and {each[3]} cannot be tested"
         assert re.search(f"{good}{bad} as printed", text), page
-
-
-def test_citation_file_is_complete() -> None:
-    """What version 1.2.0 of the Citation File Format requires, and a year for each reference."""
-    citation = read_citation()
-    assert {"cff-version", "message", "title", "authors"} <= set(citation)
-    for reference in citation["references"]:
-        assert set(reference) >= STATED, reference["title"]
-        assert all(set(author) == PEOPLE for author in reference["authors"])
-        assert isinstance(reference["year"], int)

@@ -136,6 +136,13 @@ def test_slow_blocks_run_too(page: Path, tmp_path: Path, monkeypatch: pytest.Mon
     run_page(page, tmp_path, slow=True)
 
 
+@pytest.mark.longer
+def test_the_notebook_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MPLBACKEND", "agg")
+    monkeypatch.setenv("EQUIVOCAL_CACHE", str(tmp_path / "cache"))
+    assert "by hand 0.477" in run_command("python docs/notebooks/talk.py", tmp_path, 0)
+
+
 @pytest.mark.parametrize("page", PAGES, ids=name_page)
 def test_commands_and_options_exist(page: Path) -> None:
     """Those that are shown in blocks; some take too long to be run."""

@@ -14,7 +14,8 @@ from equivocal.truth import (
     pool_gaussian,
     pool_particles,
 )
-from equivocal.world import RoleReversal, World
+from equivocal.world import World
+from equivocal.world.reversals import RoleReversal
 from lastlayer import sample_posterior
 from lastlayer.errors import UserError
 

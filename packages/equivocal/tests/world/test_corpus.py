@@ -30,14 +30,6 @@ def test_sampled_frequencies_fit_the_exact_probabilities(paper: World) -> None:
     assert stats.chisquare(observed, expected).pvalue > 1e-6
 
 
-def test_distinct_rows_carry_all_counts(paper: World) -> None:
-    corpus = paper.sample(10_000, seed=0)
-    distinct = corpus.distinct()
-    assert distinct.weight.sum() == corpus.weight.sum() == len(corpus) == 10_000
-    assert len(distinct) == len(set(corpus.texts))
-    assert dict(zip(distinct.texts, distinct.weight, strict=True)) == Counter(corpus.texts)
-
-
 def test_split_parts_share_rows_and_add_up(paper: World) -> None:
     corpus = paper.sample(300, seed=1)
     held_out = np.arange(300) < 50

@@ -116,10 +116,3 @@ def test_impossible_sentences_have_no_true_belief(paper: World) -> None:
         ImpossibleSentenceError, match="'situation' is never asked after 'woman likes'"
     ):
         paper.true_beliefs("the woman likes", "situation")
-
-
-def test_bad_probes_are_named(paper: World) -> None:
-    with pytest.raises(ValueError, match="unknown role 'agnt'.* did you mean 'agent'"):
-        paper.true_beliefs("woman", "agnt")
-    with pytest.raises(ValueError, match="one of the two"):
-        paper.true_beliefs("woman", "agent", filler="pizza")

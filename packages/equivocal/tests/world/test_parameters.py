@@ -119,14 +119,6 @@ def test_mistakes_in_a_file_are_explained(old: str, new: str, message: str) -> N
     assert message in problems_of(TEXT.replace(old, new, 1))
 
 
-def test_an_action_of_weight_zero_never_happens() -> None:
-    assert len(World.load("slips", rare=0).grammar.actions) == 12
-    nothing = TEXT.replace('"8*spare"', '"0*spare"').replace(
-        "[actions.find]", "[actions.find]\nweight = 0"
-    )
-    assert "[actions]: all weights are 0" in problems_of(nothing)
-
-
 def test_a_world_extends_one_of_the_package(paper: World) -> None:
     plain = World.from_toml('extends = "paper"\nname = "mine"')
     assert plain.name == "mine"

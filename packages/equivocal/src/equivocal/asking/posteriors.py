@@ -27,10 +27,10 @@ from equivocal.asking.ensembles import LastLayers, Listener, NumpyNetwork
 from equivocal.asking.source import CONVERGED, KINDS, Source, read_header
 from equivocal.asking.vocabulary import Vocabulary
 from equivocal.progress import announce, progress, report_part
-from equivocal.store.folders import NETWORKS, open_run
+from equivocal.store.folders import NETWORKS
 from equivocal.store.locks import hold_folder
 from equivocal.store.store import POSTERIOR_CODE, Store, hash_content
-from equivocal.world import name_role_unit
+from equivocal.world.grammar import name_role_unit
 from lastlayer.files import read_tensors
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ def load_weights(source: Source) -> Arrays:
 
 def _train_default(source: Source) -> None:
     """Train the default networks of a world, if no process has done so yet."""
-    if open_run(source.run_folder).find(NETWORKS, warn=False) is not None:
+    if Store(source.run_folder).find(NETWORKS, warn=False) is not None:
         return
     from equivocal.network import TrainingSettings
     from equivocal.network.runs import train_or_load

@@ -18,8 +18,9 @@ from jax.tree_util import Partial
 from jaxtyping import Array, Float, Int
 
 from equivocal.beliefs import collect_rows, infer_network_posterior
-from equivocal.network import Network, QueryNetwork, SentenceGestalt
+from equivocal.network import Network, SentenceGestalt
 from equivocal.network.questions import Questions, collect_questions, compute_gestalts
+from equivocal.network.sentence_gestalt import QueryNetwork
 from equivocal.truth import PooledBeliefs, pool_members
 from equivocal.world import Corpus
 from lastlayer.network_flow import NetworkPosterior

@@ -46,9 +46,10 @@ from equivocal.measuring.exact import compute_surprisal
 from equivocal.measuring.measures import MEASURES, list_linked
 from equivocal.store import read_table, read_toml
 from equivocal.store.files import is_plain_name, resolve_inside
-from equivocal.world import World, list_shipped_worlds, split_world_name
+from equivocal.world import World, list_shipped_worlds
 from equivocal.world.grammar import NO_FILLER
 from equivocal.world.items import Item, find_shipped_items, load_items
+from equivocal.world.loading import split_world_name
 from lastlayer.errors import UserError, check_known, join_names
 
 __all__ = ["CONSTRUCTIONS", "EXPLORATORY", "PARADIGMS", "Expectation", "Paradigm"]

@@ -35,7 +35,8 @@ from equivocal.measuring.measures import (
 )
 from equivocal.measuring.paradigms import Paradigm
 from equivocal.network import Network, SentenceGestalt
-from equivocal.world import Utterance, World, name_role_unit
+from equivocal.world import Utterance, World
+from equivocal.world.grammar import name_role_unit
 from equivocal.world.hearing import find_said_roles
 from equivocal.world.items import Item
 from lastlayer.errors import UserError

@@ -10,33 +10,18 @@ from typing import TYPE_CHECKING, Any
 from lastlayer.errors import import_name
 
 if TYPE_CHECKING:
-    from equivocal.network.probing import Network, features, score
+    from equivocal.network.probing import Network, features
     from equivocal.network.runs import Run, train
-    from equivocal.network.sentence_gestalt import QueryNetwork, SentenceGestalt, UpdateNetwork
+    from equivocal.network.sentence_gestalt import SentenceGestalt
     from equivocal.network.settings import RECIPES, TrainingSettings
-    from equivocal.network.training import EpochReport, OnEpoch
 
-__all__ = [
-    "RECIPES",
-    "EpochReport",
-    "Network",
-    "OnEpoch",
-    "QueryNetwork",
-    "Run",
-    "SentenceGestalt",
-    "TrainingSettings",
-    "UpdateNetwork",
-    "features",
-    "score",
-    "train",
-]
+__all__ = ["RECIPES", "Network", "Run", "SentenceGestalt", "TrainingSettings", "features", "train"]
 
 _NAMES = {  # by module
-    "probing": "Network features score",
+    "probing": "Network features",
     "runs": "Run train",
-    "sentence_gestalt": "QueryNetwork SentenceGestalt UpdateNetwork",
+    "sentence_gestalt": "SentenceGestalt",
     "settings": "RECIPES TrainingSettings",
-    "training": "EpochReport OnEpoch",
 }
 _HOME = {name: module for module, names in _NAMES.items() for name in names.split()}
 

@@ -35,10 +35,11 @@ from jaxtyping import Float
 from equivocal.network.questions import Questions, collect_questions, compute_features
 from equivocal.network.sentence_gestalt import SentenceGestalt
 from equivocal.network.storage import load_network
-from equivocal.world import Corpus, Queries, Utterance, World
+from equivocal.world import Corpus, Utterance, World
+from equivocal.world.queries import Queries
 from lastlayer.errors import UserError
 
-__all__ = ["CERTAIN", "compute_activations"]
+__all__ = ["CERTAIN", "compute_activations", "score"]
 
 CERTAIN = 1e-9  # enumerated probabilities are exact but for round-off of this order
 BIAS = "bias"  # label of the constant feature that is appended to ψ

@@ -27,9 +27,9 @@ from numpy.typing import NDArray
 
 from equivocal.network.sentence_gestalt import SentenceGestalt
 from equivocal.network.settings import TrainingSettings
-from equivocal.world import Corpus, PrefixTree
+from equivocal.world import Corpus
 from equivocal.world.grammar import NO_FILLER
-from equivocal.world.queries import NO_NODE, list_constituents, number_fillers
+from equivocal.world.queries import NO_NODE, PrefixTree, list_constituents, number_fillers
 from lastlayer.errors import UserError
 
 __all__ = ["Level", "Questions", "collect_questions", "compute_features", "compute_gestalts"]

@@ -21,9 +21,9 @@ from equivocal.network.sentence_gestalt import SentenceGestalt
 from equivocal.network.settings import TrainingSettings, split_corpus
 from equivocal.network.training import EpochReport, OnEpoch, fit
 from equivocal.progress import Advance, announce, progress
-from equivocal.store import read_table
+from equivocal.store import Store, read_table
 from equivocal.store.files import ensure_writable, write_text_atomically
-from equivocal.store.folders import NETWORKS, TRAIN_AGAIN, check_run, open_run, refuse_foreign_files
+from equivocal.store.folders import NETWORKS, TRAIN_AGAIN, check_run, refuse_foreign_files
 from equivocal.world import Corpus, World
 from lastlayer.errors import UserError, join_names
 from lastlayer.seeds import Seed, choose_seed
@@ -97,7 +97,7 @@ class Run:
             overwritten.
         """
         directory = Path(directory)
-        store = open_run(directory)
+        store = Store(directory)
         key, known = store.find_key(NETWORKS), directory / "run.toml"
         if key is None:
             ensure_writable(directory)

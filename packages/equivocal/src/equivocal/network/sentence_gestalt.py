@@ -17,6 +17,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key
 
+__all__ = ["QueryNetwork", "UpdateNetwork"]
+
 
 class UpdateNetwork(eqx.Module):
     """Updates the gestalt, the representation of the words so far, by one more constituent."""

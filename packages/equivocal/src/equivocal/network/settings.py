@@ -16,7 +16,8 @@ from typing import Any, Literal, get_args, get_type_hints
 import numpy as np
 
 from equivocal.store import read_toml, split_pair
-from equivocal.world import MAX_SAMPLE, Corpus, World
+from equivocal.world import Corpus, World
+from equivocal.world.world import MAX_SAMPLE
 from lastlayer.errors import UserError, check_known, join_names
 
 __all__ = ["RECIPES", "split_corpus"]

@@ -28,7 +28,7 @@ The networks differ only in their initial weights; they share corpus, held-out p
 sentences, so one batched product computes them all.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
@@ -59,6 +59,8 @@ from equivocal.network.settings import TrainingSettings
 from equivocal.world import Corpus
 from lastlayer.errors import UserError
 from lastlayer.machine import count_cores
+
+__all__ = ["EpochReport", "OnEpoch"]
 
 
 class EpochReport(NamedTuple):
@@ -171,7 +173,6 @@ def fit(
     held_out: Corpus,
     settings: TrainingSettings,
     *,
-    strengths: Sequence[float] | None = None,
     on_epoch: OnEpoch | None = None,
 ) -> tuple[SentenceGestalt, list[EpochReport]]:
     """Train `settings.networks` networks and return them stacked, each at its best epoch.
@@ -179,8 +180,7 @@ def fit(
     Both parts of the corpus have the same questions, with weight zero where one part lacks a
     question. A network whose held-out loss has not improved for `patience` epochs stops and keeps
     its best weights while the others train on; with patience 0 every network keeps its last
-    weights. Networks are scored without dropout, smoothing and noise. With `strengths` of the
-    weight decay, `settings.networks` networks are trained for each strength, in this order.
+    weights. Networks are scored without dropout, smoothing and noise.
     """
     start, order = jax.random.split(jax.random.key(settings.seed))
     questions, train = collect_questions(kept), collect_answers(kept)
@@ -189,13 +189,10 @@ def fit(
     # settings that the compiled program does not depend on are set alike, so that runs share it
     program = replace(settings, seed=0, networks=1, weight_decay=0.0)
     sizes = len(kept.world.tokens), train.target.shape[1]
-    strengths = [settings.weight_decay] if strengths is None else strengths
-    decays = np.repeat(np.asarray(strengths, dtype=np.float32), settings.networks)
-    indices = np.tile(np.arange(settings.networks), len(strengths))
-    groups = [
-        _start_group(jnp.asarray(indices[part]), jnp.asarray(decays[part]), program, *sizes, start)
-        for part in np.array_split(np.arange(len(indices)), _count_groups(len(indices)))
-    ]
+    decays = jnp.full(settings.networks, settings.weight_decay, jnp.float32)
+    many = _count_groups(settings.networks)
+    parts = (jnp.array_split(each, many) for each in (jnp.arange(settings.networks), decays))
+    groups = [_start_group(*part, program, *sizes, start) for part in zip(*parts, strict=True)]
     groups, reports = _run_epochs(groups, steps, data, program, on_epoch)
     if not all(jnp.isfinite(group.best_loss).all() for group in groups):
         raise UserError(
@@ -350,7 +347,7 @@ def build_optimiser(
 ) -> optax.GradientTransformation:
     """Build the optimiser for `num_steps` steps in all.
 
-    The strength of the decay may be traced, so that networks of several strengths train together.
+    The strength of the decay may be traced, so that runs of several strengths share a program.
     """
     decay = optax.add_decayed_weights(weight_decay)
     if settings.optimiser == "adam":

@@ -20,8 +20,9 @@ from equivocal.network import TrainingSettings
 from equivocal.store import read_toml, split_pair
 from equivocal.store.files import resolve_inside, write_text_atomically
 from equivocal.store.text import find_named_file
-from equivocal.world import list_shipped_worlds, split_world_name
+from equivocal.world import list_shipped_worlds
 from equivocal.world.items import find_shipped_items
+from equivocal.world.loading import split_world_name
 from lastlayer.errors import UserError
 
 __all__ = ["StudySettings", "load_study", "parse_changes", "write_example"]

@@ -24,12 +24,8 @@ from scipy.special import expit
 from equivocal.beliefs import SamplerSettings, collect_last_layer, infer_posterior
 from equivocal.network import Network, Run
 from equivocal.progress import Advance
-from equivocal.world import (
-    ImpossibleSentenceError,
-    PlausibilityItem,
-    World,
-    find_plausibility_items,
-)
+from equivocal.world import ImpossibleSentenceError, World, find_plausibility_items
+from equivocal.world.reversals import PlausibilityItem
 from lastlayer import Posterior
 
 ITEM_READINGS = ("literal", "reversed", "other")

@@ -53,7 +53,8 @@ from equivocal.result import Figures, Result, describe_run
 from equivocal.statistics import LEVEL
 from equivocal.store.folders import announce_overwrite, refuse_foreign_files
 from equivocal.store.locks import hold_folder
-from equivocal.world import PLAUSIBILITY, World
+from equivocal.world import World
+from equivocal.world.reversals import PLAUSIBILITY
 from lastlayer.errors import join_names
 from lastlayer.seeds import Seed
 

@@ -35,7 +35,6 @@ __all__ = [
     "find_runs",
     "has_run",
     "locate_network",
-    "open_run",
     "refuse_foreign_files",
 ]
 
@@ -49,14 +48,9 @@ def locate_network(directory: Path, index: int) -> Path:
     return directory / "networks" / f"{index:02d}.safetensors"
 
 
-def open_run(directory: Path) -> Store:
-    """Open the store of a folder of networks; their record is called `NETWORKS`."""
-    return Store(directory)
-
-
 def has_run(directory: Path) -> bool:
     """Return whether a folder holds a complete run of networks, even if a file is damaged."""
-    return open_run(directory).find_key(NETWORKS) is not None
+    return Store(directory).find_key(NETWORKS) is not None
 
 
 def find_runs(directory: Path) -> list[Path]:
@@ -94,7 +88,7 @@ def check_run(directory: Path, *needed: Path) -> None:
             f"there is no folder {directory}, so no complete run; `equivocal train --out "
             f"{directory}` makes one, and `equivocal reproduce` a study."
         )
-    store = open_run(directory)
+    store = Store(directory)
     if store.find_key(NETWORKS) is None:
         raise UserError(
             f"{directory} is not a complete run of networks: it has no valid {RECORD}; give a "

@@ -18,31 +18,14 @@ if TYPE_CHECKING:
         WorldError,
         WorldSizeWarning,
     )
-    from equivocal.world.grammar import name_role_unit
-    from equivocal.world.loading import list_shipped_worlds, read_example, split_world_name
-    from equivocal.world.queries import PrefixTree, Queries
-    from equivocal.world.reversals import (
-        PLAUSIBILITY,
-        PlausibilityItem,
-        RoleReversal,
-        find_plausibility_items,
-        find_role_reversals,
-    )
-    from equivocal.world.spelling import Constituent, Utterance
-    from equivocal.world.world import MAX_SAMPLE, Event, Sentence, World
+    from equivocal.world.loading import list_shipped_worlds, read_example
+    from equivocal.world.reversals import find_plausibility_items, find_role_reversals
+    from equivocal.world.spelling import Utterance
+    from equivocal.world.world import World
 
 __all__ = [
-    "MAX_SAMPLE",
-    "PLAUSIBILITY",
-    "Constituent",
     "Corpus",
-    "Event",
     "ImpossibleSentenceError",
-    "PlausibilityItem",
-    "PrefixTree",
-    "Queries",
-    "RoleReversal",
-    "Sentence",
     "UnknownWordError",
     "Utterance",
     "World",
@@ -51,21 +34,16 @@ __all__ = [
     "find_plausibility_items",
     "find_role_reversals",
     "list_shipped_worlds",
-    "name_role_unit",
     "read_example",
-    "split_world_name",
 ]
 
 _NAMES = {  # by module
     "corpus": "Corpus",
     "errors": "ImpossibleSentenceError UnknownWordError WorldError WorldSizeWarning",
-    "grammar": "name_role_unit",
-    "loading": "list_shipped_worlds read_example split_world_name",
-    "queries": "PrefixTree Queries",
-    "reversals": "PLAUSIBILITY PlausibilityItem RoleReversal "
-    "find_plausibility_items find_role_reversals",
-    "spelling": "Constituent Utterance",
-    "world": "Event MAX_SAMPLE Sentence World",
+    "loading": "list_shipped_worlds read_example",
+    "reversals": "find_plausibility_items find_role_reversals",
+    "spelling": "Utterance",
+    "world": "World",
 }
 _HOME = {name: module for module, names in _NAMES.items() for name in names.split()}
 

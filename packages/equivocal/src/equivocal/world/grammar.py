@@ -29,7 +29,7 @@ from equivocal.world.schema import (
     list_asked_roles,
 )
 
-__all__ = ["NO_FILLER", "Construction"]
+__all__ = ["NO_FILLER", "Construction", "name_role_unit"]
 
 
 NO_FILLER = -1  # in place of a word number: the event lacks the role

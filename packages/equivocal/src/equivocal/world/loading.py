@@ -31,6 +31,8 @@ from lastlayer.errors import UserError, check_known, did_you_mean, join_names
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
 
+__all__ = ["split_world_name"]
+
 _VALUES = re.compile(r":[^:=/\\]+=[^:]*\Z")  # at the end of a name
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 _DATA = resources.files("equivocal.world") / "data"

@@ -22,7 +22,7 @@ from equivocal.world.derivations import Derivations, sum_by_group
 from equivocal.world.grammar import NO_FILLER, Grammar
 from equivocal.world.schema import PLUS
 
-__all__ = ["NO_NODE", "list_constituents", "number_fillers"]
+__all__ = ["NO_NODE", "PrefixTree", "Queries", "list_constituents", "number_fillers"]
 
 
 Ints = NDArray[np.int32]

@@ -26,7 +26,7 @@ from equivocal.world.spelling import Utterance
 from equivocal.world.world import World
 from lastlayer.errors import UserError
 
-__all__ = ["find_heard", "spell_reversed"]
+__all__ = ["PLAUSIBILITY", "PlausibilityItem", "RoleReversal", "find_heard", "spell_reversed"]
 
 
 PLAUSIBILITY = ("plausible", "unlikely", "impossible")

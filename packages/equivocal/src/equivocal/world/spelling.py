@@ -23,7 +23,7 @@ from equivocal.world.grammar import NO_FILLER, Construction, Grammar
 from equivocal.world.schema import VerbForms, WorldFile
 from lastlayer.errors import UserError, did_you_mean, join_names
 
-__all__ = ["drop_articles", "fold", "inflect_verb"]
+__all__ = ["Constituent", "drop_articles", "fold", "inflect_verb"]
 
 
 _VOWELS = "aeiou"

@@ -48,6 +48,8 @@ from lastlayer.errors import UserError, check_known, did_you_mean, join_names
 if TYPE_CHECKING:
     import pandas as pd
 
+__all__ = ["Event", "Sentence"]
+
 
 MAX_ENUMERATED = 250_000  # derivations; exact beliefs about them take seconds and half a gigabyte
 MAX_SAMPLE = 10_000_000  # sentences drawn at once; a row takes about 200 bytes while it is drawn
@@ -78,11 +80,8 @@ class World:
     from a sample.
     """
 
-    def __init__(
-        self, file: WorldFile, source: str, text: str, *, max_enumerated: int = MAX_ENUMERATED
-    ) -> None:
+    def __init__(self, file: WorldFile, source: str, text: str) -> None:
         self.file = file
-        self.max_enumerated = max_enumerated  # derivations
         self.source = source  # its name in error messages
         self.text = text  # the file with the values of its parameters, to be saved with results
         self.lexicon: Lexicon = build_lexicon(file)
@@ -123,12 +122,7 @@ class World:
 
     @classmethod
     def from_toml(
-        cls,
-        text: str,
-        source: str = "<text>",
-        parameters: Mapping[str, Any] | None = None,
-        *,
-        max_enumerated: int = MAX_ENUMERATED,
+        cls, text: str, source: str = "<text>", parameters: Mapping[str, Any] | None = None
     ) -> "World":
         """Build a world from the text of a world file.
 
@@ -140,8 +134,6 @@ class World:
             Its name in error messages.
         parameters : mapping of str to float or str, optional
             Values for the parameters that the world declares.
-        max_enumerated : int
-            Estimate probabilities from a sample where there are more derivations than this.
 
         Returns
         -------
@@ -154,7 +146,7 @@ class World:
             Where the text is wrong, with every mistake that was found.
         """
         file, whole = parse_world_file(text, source, parameters or {})
-        return cls(file, source, whole, max_enumerated=max_enumerated)
+        return cls(file, source, whole)
 
     def __repr__(self) -> str:
         return (
@@ -260,13 +252,13 @@ class World:
         return replace(self.grammar, disturbances=())
 
     def _is_small(self, grammar: Grammar) -> bool:
-        return bool(bound_derivations(grammar) <= self.max_enumerated)
+        return bool(bound_derivations(grammar) <= MAX_ENUMERATED)
 
     def _estimate(self, grammar: Grammar) -> Corpus:
         """Estimate probabilities from sampled sentences, with a warning."""
         warnings.warn(
             f"world {self.name!r} has up to {bound_derivations(grammar):.2g} derivations, too "
-            f"many to enumerate (at most {self.max_enumerated:,}); its probabilities are estimated "
+            f"many to enumerate (at most {MAX_ENUMERATED:,}); its probabilities are estimated "
             f"from {FALLBACK_SAMPLE:,} sampled sentences.",
             WorldSizeWarning,
             stacklevel=4,  # past the cached property and the method that reads it
