@@ -70,20 +70,6 @@ def test_divergence_of_networks_is_that_of_their_units() -> None:
     assert (compute_unit_divergence(a, a) == 0).all()
 
 
-def test_meanings_are_the_events_of_the_world(world: World) -> None:
-    beliefs = compute_meaning_beliefs(world, "the man bit the dog")
-    assert beliefs.shape == (4, len(world.events))
-    assert beliefs.sum(axis=1) == pytest.approx(1)
-    assert beliefs[0] == pytest.approx([event.probability for event in world.events])
-    acts = np.array([event.roles["agent"] == "man" for event in world.events])
-    for size in (1, 2, 3):
-        heard = world.parse("the man bit the dog").first(size)
-        assert beliefs[size, acts].sum() == pytest.approx(world.true_beliefs(heard, "agent")["man"])
-    literal = compute_meaning_beliefs(world, "the man bit the dog", literal=True)
-    assert literal[3].max() == 1
-    assert literal[3].argmax() == beliefs[3].argmax()
-
-
 def test_meanings_of_impossible_words_are_nan(world: World) -> None:
     beliefs = compute_meaning_beliefs(world, "the pizza ate the door")
     assert np.isfinite(beliefs[:3]).all()

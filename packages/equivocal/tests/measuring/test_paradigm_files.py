@@ -48,35 +48,15 @@ def test_expectations_beside_a_table_are_read(tmp_path: Path, sg2018: World) -> 
 
 
 @pytest.mark.parametrize(
-    ("sources", "short"),
-    [
-        ('["Rugg (1985), Psychophysiology 22, 642–647", "b"]', "Rugg (1985)"),
-        ('["an example"]', "an example"),
-        ("[]", ""),
-    ],
-)
-def test_a_source_is_shortened_to_authors_and_year(
-    sources: str, short: str, tmp_path: Path
-) -> None:
-    text = EXPECTATIONS.replace("[mine]", f"[mine]\nsources = {sources}")
-    paradigm = load_paradigm(write(tmp_path, text))
-    assert paradigm.cite() == paradigm.cite(paradigm.expected[0]) == short
-
-
-@pytest.mark.parametrize(
     ("old", "new", "message"),
     [
         ("larger", "largr", r"\[mine\]: unknown key 'expected.0.largr': did you mean 'larger'\?"),
         ('larger = "odd"', 'larger = "od"', r"unknown condition 'od': did you mean 'odd'\?"),
         ('larger = "odd"', 'larger = "likely"', "expected.0: name two conditions, larger and"),
-        ('larger = "odd"\n', "", "or give a contrast"),
         ('larger = "odd"', 'larger = "odd"\ncontrast = { odd = 1 }', "or give a contrast"),
         ('larger = "odd"\nsmaller = "likely"', "contrast = { odd = 1 }", "must sum to zero"),
-        ('larger = "odd"\nsmaller = "likely"', "contrast = { odd = 0 }", "not all be zero"),
         ('larger = "odd"\nsmaller = "likely"', "contrast = { odd = nan }", "must sum to zero"),
         ("larger", 'measures = ["N400"]\nlarger', "'odd words move more': unknown measure 'N400'"),
-        ('says = "odd words move more"', "", "'expected.0.says' is missing"),
-        ('world = "sg2018"', 'world = "sg2017.toml"', "sg2017.toml"),
         ('world = "sg2018"', 'world = "../w.toml"', "leads out of its folder"),
         ("[mine]", "[mine", "expectations.toml: it is not TOML"),
     ],
@@ -144,13 +124,9 @@ def test_a_verb_that_decides_the_agent_is_named(tmp_path: Path) -> None:
     ("row", "message"),
     [
         ("a,one,the man plays chess,5,", "row 2: critical 5 is not the number of a constituent"),
-        ("a,one,the man plays chess,egg,", "row 2: critical 'egg' is not in the sentence"),
         ("a,one,the man plays chess,,agnt=man", "row 2: roles: unknown role 'agnt'"),
-        ("a,one,the man plays chess,,man", "row 2: roles: write role=word"),
         ("a,one,the man plays sup,,", "row 2: sentence: unknown word 'sup': did you mean 'soup'"),
         ("a,one,,,", "row 2: sentence is empty"),
-        ("a,,the man plays,,", "row 2: item is empty"),
-        (",one,the man plays,,", "row 2: condition is empty"),
         ("a,one,at dinner, the man plays,,", "row 2 has more cells than the header"),
         ("a,one,man plays,,\na,one,man eats,,", "row 3: item 'one' appears twice"),
     ],

@@ -106,22 +106,6 @@ def test_shares_have_intervals_over_networks_and_over_items(readings: pd.DataFra
     np.testing.assert_allclose(shares.sum(axis=1), 1)
 
 
-@pytest.mark.parametrize(("share", "low", "high"), [(1.0, 0.691503, 1), (0.0, 0, 0.308497)])
-def test_where_all_agree_the_interval_is_the_exact_binomial_one(
-    share: float, low: float, high: float
-) -> None:
-    """Clopper & Pearson: ten of ten networks are 69.2 to 100 %."""
-    rows = pd.DataFrame({"network": np.repeat(range(10), 20), "item": np.tile(range(20), 10)})
-    about = {"paradigm": "x", "condition": "c", "beliefs": "posterior"}
-    rows = rows.assign(**about, answer=1 - share, rival=share, neither=0.0)
-    row = tabulate_shares(rows).query("reading == 'rival'").iloc[0]
-    ends = ["share_network_low", "share_network_high"]
-    assert tuple(row[ends]) == pytest.approx((low, high), abs=1e-6)
-    rows.loc[0, "rival"] = abs(share - 0.02)  # of 200 cells: 99.99 %, and nothing jumps
-    near = tabulate_shares(rows).query("reading == 'rival'").iloc[0]
-    assert tuple(near[ends]) == pytest.approx((low, high), abs=1e-3)
-
-
 def test_intervals_of_shares_hold_the_mean_at_least_as_often_as_they_say() -> None:
     """Ten networks whose share is 0 or a; each outcome j of ten has its interval and its chance."""
     sizes, counts = (0.02, 0.1, 0.3, 0.5, 0.8, 1.0), range(11)

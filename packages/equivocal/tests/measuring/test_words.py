@@ -13,7 +13,7 @@ from equivocal.measuring.exact import build_warrant
 from equivocal.measuring.measures import MEASURES, average_networks, compute_bayesian_surprise
 from equivocal.measuring.paradigms import Paradigm, load_paradigm
 from equivocal.measuring.readings import SAMPLER, sample_particles
-from equivocal.measuring.words import average_beliefs, compute_logits, hear, measure_words
+from equivocal.measuring.words import average_beliefs, measure_words
 from equivocal.network import Run
 from equivocal.network.runs import split_corpus
 from equivocal.store.store import Store
@@ -136,17 +136,6 @@ def test_the_p600_of_a_network_beside_itself_is_zero(small_run: Run, chase: Para
     assert (same["p600"] == 0).all()
     other = measure_words(small_run.networks, [chase], literal=small_run.networks[::-1])
     assert (other["p600"] > 0).all()
-
-
-def test_particles_are_the_first_axis_and_keep_their_units(small_run: Run, chase: Paradigm) -> None:
-    """The beliefs of a particle do not depend on the other particles of the ensemble."""
-    network, row = small_run.networks[0], chase.rows["odd", "dog"]
-    gestalts = hear(network.model, chase.world.encode(row.utterance)[None])
-    trained = network.last_layer().values[:, None]
-    mixed = np.concatenate([trained, -2 * trained, 0 * trained], axis=1)
-    (alone,) = compute_logits(network, gestalts, trained)
-    for particle, factor in zip(compute_logits(network, gestalts, mixed), (1, -2, 0), strict=True):
-        np.testing.assert_allclose(particle, factor * alone, rtol=1e-4, atol=1e-4)
 
 
 @pytest.fixture(scope="module")

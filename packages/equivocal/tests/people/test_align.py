@@ -27,7 +27,6 @@ def read(text: str) -> tuple[str, ...]:
         ("The/man/saw/the/man/—/don’t/care!", SAW, "11233-44"),
         ("The/man/saw/a/man/DON'T/care", SAW, "1123344"),
         ("Then/the/pizza/eats/woman/during/dinner", (*DINNER[1:], DINNER[0]), "-223411"),
-        ("pizza/eats", DINNER, "23"),
         ("the/pizza", DINNER, "22"),
         ("during/dinner/pizza/quickly/eats/the/woman/the", DINNER, "112-344-"),
     ],
@@ -44,7 +43,6 @@ def test_every_word_has_its_constituent(said, sentence, positions) -> None:
     [
         ("during/dinner/pizza/ate/woman", DINNER, "'ate' is not in its sentence of the measures"),
         ("woman/eats/pizza", DINNER, "its words are not those of the measures in this order"),
-        ("the", DINNER, "its words are not those of the measures in this order"),
         ("man", SAW, "'man' occurs twice, and either could be meant"),
         ("pizza/eats/pizza/eats/woman", DINNER[1:], "'pizza' occurs twice, and either could be"),
         ("during/dinner/pizza/eats the woman", DINNER, "holds several constituents"),
@@ -100,12 +98,6 @@ def test_regions(tmp_path: Path) -> None:
     assert not any("repeat" in note for note in each.notes)
 
 
-def test_articles_of_the_measures_need_not_be_read(tmp_path: Path) -> None:
-    trials = "".join(line for line in TRIALS.splitlines(True) if ",the," not in line)
-    found = join_text(tmp_path, trials)
-    assert found.trials["response"].tolist() == [300, 500, 600] * 2
-
-
 def test_the_report_has_every_word(tmp_path: Path) -> None:
     trials = TRIALS.replace("q,1,a,6,eats", "q,1,a,6,ate").replace("p,1,a,4,the", "p,1,a,4,old")
     found = join_text(tmp_path, trials)
@@ -135,11 +127,3 @@ def test_a_sum_without_one_of_its_times_is_no_response(tmp_path: Path) -> None:
     assert found.unmatched["reason"].tolist() == ["no response"]
     with pytest.raises(UserError, match="no trial can be aligned"):
         join_text(tmp_path, TRIALS.replace("eats", "ate"))
-
-
-def test_conditions_that_only_the_measures_have(tmp_path: Path) -> None:
-    trials = TRIALS.replace(",condition,", ",kind,")
-    (tmp_path / "t.csv").write_text(trials)
-    (tmp_path / "m.csv").write_text(MEASURES + "1,b,2,woman,4\n")
-    with pytest.raises(UserError, match="several words for item 1, position 2, one of them 'wom"):
-        join_files(tmp_path / "t.csv", tmp_path / "m.csv", Columns(position="n"))

@@ -86,13 +86,3 @@ def test_length_is_that_of_the_words_that_were_read(tmp_path: Path) -> None:
     (tmp_path / "d.csv").write_text(trials.replace(",word,", ",text,"))
     with pytest.raises(UserError, match="the trials have no column word to count it from"):
         join_files(*files, Columns(), controls=["length"])
-    (tmp_path / "d.csv").write_text(trials)
-    (tmp_path / "m.csv").write_text(
-        measures.replace("update", "length,update")
-        .replace(",1\n", ",7,1\n")
-        .replace(",2\n", ",7,2\n")
-        .replace(",3\n", ",7,3\n")
-        .replace(",4\n", ",7,4\n")
-    )
-    found = join_files(*files, Columns(), controls=["length"])
-    assert set(found.trials["length"]) == {7.0}  # a column of that name comes first

@@ -8,7 +8,6 @@ import pytest
 
 from equivocal.people.join import join
 from equivocal.people.models import compare_models
-from equivocal.people.run_compare import write_script
 from equivocal.people.simulate import Experiment, simulate
 from lastlayer.errors import UserError
 from tests.cli.commands import fails, run
@@ -39,14 +38,6 @@ def test_the_effect_on_answers_is_found() -> None:
     assert np.isnan(row["sd_residual"])
     assert row["std_estimate"] > row["estimate"] * 0.5  # log odds per sd, not per sd of 0 and 1
     assert table["converged"].all()
-
-
-def test_scripts_of_answers() -> None:
-    script = write_script(compare_models(join(*answers()), family="binomial"))
-    assert "library(lme4)" in script
-    assert "(1 | item), data = trials, family = binomial, control = careful)" in script
-    assert script.count("control = careful)") == script.count("<- glmer(")
-    assert "REML" not in script
 
 
 @pytest.mark.parametrize(
@@ -94,17 +85,8 @@ def test_answers_from_the_command_line(tmp_path: Path) -> None:
     trials = trials.drop(columns=["rt", "response", "row", "chance"]).assign(answer=said)
     trials.to_csv(tmp_path / "d.csv", index=False)
     measures.to_csv(tmp_path / "m.csv", index=False)
-    given = [
-        "people",
-        "compare",
-        "d.csv",
-        "--measures",
-        "m.csv",
-        "--family",
-        "binomial",
-        "--out",
-        "o",
-    ]
+    given = ["people", "compare", "d.csv", "--measures", "m.csv", "--family", "binomial"]
+    given += ["--out", "o"]
     wrong = fails(*given, "--response", "answer=maybe", cwd=tmp_path)
     assert wrong.startswith("--response answer=maybe: no row has it; values of answer are ")
     words = fails(*given, "--response", "answer", cwd=tmp_path)

@@ -58,28 +58,6 @@ def test_restricted_likelihood_agrees_with_that_of_contrasts() -> None:
     assert fit.log_likelihood == pytest.approx(written - by_choice, rel=1e-10)
 
 
-@pytest.mark.parametrize(
-    ("reml", "coefficients", "errors", "sds"),
-    [
-        (False, (311.715854, 18.126872), (27.663582, 9.641097), (71.782457, 16.804629)),
-        (True, (311.716051, 18.121737), (29.431445, 9.769029), (76.924431, 17.425445)),
-    ],
-)
-def test_estimates_agree_with_statsmodels(reml, coefficients, errors, sds) -> None:
-    """By statsmodels 0.15.0, of y / y.std(), multiplied by that; its search ends within 1e-5:
-
-    MixedLM.from_formula("y ~ x", frame, groups=np.ones(48), vc_formula={"participant":
-    "0 + C(participant)", "item": "0 + C(item)"}).fit(reml=reml, method=["lbfgs", "powell"])
-    """
-    y, X, parts = crossed(seed=2)
-    fit = fit_mixed(y, X, parts, reml=reml)
-    np.testing.assert_allclose(fit.coefficients, coefficients, rtol=1e-6)
-    np.testing.assert_allclose(fit.errors, errors, rtol=2e-5)
-    np.testing.assert_allclose(list(fit.sds.values()), sds, rtol=1e-5)
-    if not reml:
-        assert fit.log_likelihood == pytest.approx(-274.66294083, abs=1e-7)
-
-
 def test_the_test_of_a_measure_of_items_equals_regression_over_item_means() -> None:
     """In a balanced design REML with Satterthwaite's df is exactly that regression, I − 2 df."""
     y, X, parts = crossed(12, 9, between=True, seed=4)

@@ -174,7 +174,8 @@ def measure(
     settings = _describe_settings(paradigms, trained.settings if trained else training, beliefs)
     folder = _choose_folder(out, settings)
     with hold_folder(folder):
-        refuse_foreign_files(folder / "networks", ["tables", "figures"])
+        if not (folder / "measure.toml").exists():
+            refuse_foreign_files(folder / "networks", ["tables", "figures"])
         parts = [
             _measure_world(part, trained, training, folder, beliefs) for part in _group(paradigms)
         ]
