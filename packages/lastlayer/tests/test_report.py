@@ -109,3 +109,15 @@ def test_a_label_without_a_known_answer_has_no_figures():
     assert row.drop(["label", "n", "positives"]).isna().all()
     assert np.isnan(belief.report.choose_thresholds(precision=0.8)[1]).all()
     belief.report.draw()
+
+
+@pytest.mark.parametrize("shared", [0, 40, 100])
+def test_validation_rows_that_were_fitted_are_named(shared):
+    """They are obeyed, but not in silence; a few rows that occur twice are nobody's mistake."""
+    rng = np.random.default_rng(5)
+    psi = rng.normal(size=(300, 4))
+    y = (rng.random((300, 2)) < 0.5).astype(float)
+    held = slice(200 - shared, 300 - shared)
+    belief = LastLayer.fit_features(psi[:200], y[:200], validation=(psi[held], y[held]), **QUICK)
+    told = [text for text in belief.report.warnings if "rows of the fit" in text]
+    assert told == [] if shared < 50 else told[0].startswith("100 of 100 validation rows")

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from equivocal.english import EnglishListener, fit_english
-from equivocal.english.measures import find_doubt, measure_sentences, read_items
+from equivocal.english.measures import describe_reading, find_doubt, measure_sentences, read_items
 from lastlayer.errors import UserError
 from needs import needs
 
@@ -47,6 +47,7 @@ def test_a_question_of_ones_own_is_learned(listener: EnglishListener) -> None:
     assert last["baker"] > last["dog"] + 0.3
     assert (table["low"] <= table["high"]).all()
     assert (table["epistemic"] >= 0).all()
+    assert describe_reading(table) == ""  # nobody asked who acts
 
 
 def test_one_word_at_most_fills_a_role(listener: EnglishListener) -> None:
@@ -159,3 +160,4 @@ def test_the_default_listener_knows_who_was_eaten(tmp_path: Path) -> None:
     assert last["mouse", "patient"] > 0.9
     assert last["cheese", "agent"] > 0.9
     assert last["cheese", "patient"] < 0.1
+    assert describe_reading(table).startswith("agent 'cheese' 1.00 (")

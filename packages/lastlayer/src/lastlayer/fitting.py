@@ -69,6 +69,7 @@ def fit_rows(
             some = some._replace(features=np.concatenate([some.features, ones], axis=1))
         return *agree_on_likelihood(some, K, likelihood), classes
 
+    known = 0
     rows, kind, classes = encode(rows, None if names is None else [str(name) for name in names])
     if rows.counts is not None and not rows.counts.any():
         fail("targets are missing (NaN) or count 0 in every row; give some that are known.")
@@ -76,6 +77,7 @@ def fit_rows(
         held = encode(validation, classes)[0]
         note = f"held out: {len(held.features):,} rows given as validation"
         by = {"validation": tuple(part for part in held if part is not None), "groups": groups}
+        known = _count_known(held, rows)
     else:
         left, note = _choose_held_out(len(rows.features), groups)
         by = {"groups": None if groups is None else np.asarray(groups)[~left]}
@@ -102,9 +104,15 @@ def fit_rows(
     on_held = HeldOut(kept, answers.probability, names)
     nll = {"posterior": average_losses(kept, compute_losses(kept, on_held.probability))}
     nll |= compare_with_network(kept, trained)
+    doubts = _list_doubts(posterior, nll, kept)
+    if 2 * known > len(held.features):
+        doubts.append(
+            f"{known:,} of {len(held.features):,} validation rows are rows of the fit, too; losses "
+            "and prior are judged by rows that were seen: give rows that were held out"
+        )
     report = Report(
         nll=nll,
-        warnings=[*_list_doubts(posterior, nll, kept), *told],
+        warnings=[*doubts, *told],
         notes=[*notes, posterior.info.message],
         labels=measure_labels(on_held, answers),
         held_out=on_held,
@@ -119,6 +127,13 @@ def fit_rows(
         "misses": measure_misses(on_held),
         "report": report,
     }
+
+
+def _count_known(held: Rows, rows: Rows) -> int:
+    """Count the held-out rows whose features are, bit for bit, those of a row of the fit."""
+    known = {row.tobytes() for row in np.asarray(rows.features)}
+    features = np.asarray(held.features, np.asarray(rows.features).dtype)
+    return sum(row.tobytes() in known for row in features)
 
 
 def _choose_held_out(number: int, groups: Any) -> tuple[np.ndarray, str]:

@@ -48,7 +48,7 @@ def ask(
 ) -> None:
     """Ask who acts and who is acted upon, after every word. Also `equivocal ask --english`."""
     from equivocal.english.listener import EnglishListener
-    from equivocal.english.measures import NAMED, find_doubt
+    from equivocal.english.measures import NAMED, describe_reading, find_doubt
 
     table = EnglishListener.load(lm, path=listener).ask(text, role)
     distance = table.attrs["distance"]
@@ -66,6 +66,8 @@ def ask(
     cells = {"after": "{position} {word}", "word": "{probe}", "role": "{role}"}
     cells |= {"trained": "{trained:.2f}", "posterior": "{posterior:.2f}"}
     cells |= {"90 %": "{low:.2f}–{high:.2f}", "epistemic": "{epistemic:.3f}"}
+    if (reading := describe_reading(table)) and not role:
+        out.print(f"After the last word: {reading}.", soft_wrap=True)
     if believed.any():
         show_frame(shown[believed], cells | {"surprisal": "{surprisal:.1f}"}, left=3)
         out.print(LEGEND, soft_wrap=True)

@@ -109,3 +109,14 @@ def find_doubt(table: pd.DataFrame, roles: Sequence[str] = NAMED) -> tuple[str, 
         return "", 0.0
     at: Any = rises.idxmax()
     return str(table.loc[table["position"] == at, "word"].iloc[0]), float(rises[at])
+
+
+def describe_reading(table: pd.DataFrame) -> str:
+    """Name the likeliest agent and patient after the last word; "" if these roles are not asked."""
+    last = table[table["position"] == table["position"].max()]
+    asked = [last[last["role"] == role] for role in NAMED]
+    best = [rows.loc[rows["posterior"].idxmax()] for rows in asked if len(rows)]
+    return ", ".join(
+        f"{row.role} {row.probe!r} {row.posterior:.2f} ({row.low:.2f}–{row.high:.2f})"
+        for row in best
+    )
