@@ -16,7 +16,12 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from lastlayer.errors import UserError
-from lastlayer.sklearn import BayesianLogistic, BayesianMultilabel
+from lastlayer.sklearn import (
+    BayesianLogistic,
+    BayesianMultilabel,
+    EnsembleKalmanClassifier,
+    EnsembleKalmanMultilabel,
+)
 from problems import sample_posterior
 
 RNG = np.random.default_rng(0)
@@ -153,3 +158,8 @@ def test_without_scikit_learn_the_extra_is_named(monkeypatch):
     monkeypatch.delitem(sys.modules, "lastlayer.sklearn")
     with pytest.raises(ImportError, match=r"pip install 'lastlayer\[sklearn\]'"):
         importlib.import_module("lastlayer.sklearn")
+
+
+def test_names_before_the_renaming_still_import():
+    assert EnsembleKalmanClassifier is BayesianLogistic
+    assert EnsembleKalmanMultilabel is BayesianMultilabel

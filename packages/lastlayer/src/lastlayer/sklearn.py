@@ -347,3 +347,7 @@ def _weigh_classes(class_weight: Any, y: np.ndarray) -> np.ndarray:
 
 def _make_dense(X: Any) -> np.ndarray:
     return np.asarray(X.toarray() if hasattr(X, "toarray") else X)
+
+
+# Their names before 0.3.
+EnsembleKalmanClassifier, EnsembleKalmanMultilabel = BayesianLogistic, BayesianMultilabel
